@@ -31,8 +31,8 @@ from jedi.ddm.interface import DDM
 from jedi.host.home import Home
 from jedi.model.jobs.wire import Beat
 from jedi.model.queries import ListPage
-from jedi.service import tasks
 from jedi.service.pilots import pilot_requests
+from jedi.service.tasks import task_details
 from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.db.engine import at_once
 from jedi.taskbuffer.users import users
@@ -339,7 +339,7 @@ def _bare_beat(world: World) -> None:
 
 def _bare_read(world: World) -> None:
     with world.engine.begin() as tx:
-        tasks.find(tx, page=ListPage(limit=1))
+        task_details.find(tx, page=ListPage(limit=1))
 
 
 def _submissions(service: BenchService, times: int) -> float:

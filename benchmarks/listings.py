@@ -6,11 +6,12 @@ from collections.abc import Callable
 from statistics import median
 
 from sqlalchemy import Connection, Engine, text
+from support.calls import call
 
 from benchmarks.common import Result, make_world, run, seconds
 from benchmarks.jobs_world import Held, place
 from jedi.model.queries import JobQuery, ListPage, TaskQuery
-from jedi.service import tasks, why
+from jedi.service.tasks import task_details, why
 from jedi.taskbuffer.jobs import archive_groups
 
 TASKS, ARCHIVED = 100_000, 5_000_000
@@ -82,29 +83,31 @@ def measure(engine: Engine, tasks: int = TASKS, archived: int = 0) -> list[Resul
 def _looks(waiting: int, usual: int) -> dict[str, Callable[[Connection], object]]:
     """Looks at tasks: one that waits, a usual one, the one with most jobs."""
     return {
-        "list: the newest 50": lambda tx: tasks.find(tx, page=FIRST),
-        "list: a user's": lambda tx: tasks.find(tx, TaskQuery(user="u7"), FIRST),
-        "list: pending": lambda tx: tasks.find(
+        "list: the newest 50": lambda tx: task_details.find(tx, page=FIRST),
+        "list: a user's": lambda tx: task_details.find(tx, TaskQuery(user="u7"), FIRST),
+        "list: pending": lambda tx: task_details.find(
             tx, TaskQuery(status=["pending"]), ListPage(limit=50)
         ),
-        "list: a status of nobody": lambda tx: tasks.find(
+        "list: a status of nobody": lambda tx: task_details.find(
             tx, TaskQuery(status=["paused"]), ListPage(limit=50)
         ),
-        "list: a name": lambda tx: tasks.find(tx, TaskQuery(name="*higgs.77*"), FIRST),
-        "list: a reason": lambda tx: tasks.find(
+        "list: a name": lambda tx: task_details.find(tx, TaskQuery(name="*higgs.77*"), FIRST),
+        "list: a reason": lambda tx: task_details.find(
             tx, TaskQuery(where=["reason=no_site_fits"]), ListPage(limit=50)
         ),
-        "list: a request": lambda tx: tasks.find(tx, TaskQuery(user="u7", where=["request=507"])),
-        "show": lambda tx: tasks.show(tx, usual),
-        "show: most jobs": lambda tx: tasks.show(tx, LARGE),
-        "why: it waits": lambda tx: why.why(tx, waiting),
-        "why: it has ended": lambda tx: why.why(tx, usual),
-        "jobs": lambda tx: tasks.jobs(tx, usual, limit=1000),
-        "jobs: 1,000 of most": lambda tx: tasks.jobs(tx, LARGE, limit=1000),
-        "jobs: failed ones of most": lambda tx: tasks.jobs(
+        "list: a request": lambda tx: task_details.find(
+            tx, TaskQuery(user="u7", where=["request=507"])
+        ),
+        "show": lambda tx: task_details.show(call(tx), usual),
+        "show: most jobs": lambda tx: task_details.show(call(tx), LARGE),
+        "why: it waits": lambda tx: why.why(call(tx), waiting),
+        "why: it has ended": lambda tx: why.why(call(tx), usual),
+        "jobs": lambda tx: task_details.jobs(tx, usual, limit=1000),
+        "jobs: 1,000 of most": lambda tx: task_details.jobs(tx, LARGE, limit=1000),
+        "jobs: failed ones of most": lambda tx: task_details.jobs(
             tx, LARGE, JobQuery(["failed"]), limit=1000
         ),
-        "history": lambda tx: tasks.history(tx, usual),
+        "history": lambda tx: task_details.history(call(tx), usual),
     }
 
 

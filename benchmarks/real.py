@@ -19,8 +19,8 @@ from jedi.core import states
 from jedi.core.settings import caller
 from jedi.ddm import factory
 from jedi.host.home import Home
-from jedi.service import submission
-from jedi.service.examined import Document, examined
+from jedi.service.submission import storing
+from jedi.service.submission.examined import Document, examined
 from jedi.taskbuffer.db import knobs
 
 TINY = {
@@ -62,7 +62,7 @@ def submit(engine: Engine, task: Mapping[str, Any] = TINY) -> int:
     """Store a task, a tiny one unless given, in a transaction of its own."""
     with engine.begin() as tx:
         ddm = factory.load(tx, knobs.load(tx))
-        return submission.submit(
+        return storing.submit(
             tx, ddm, examined(Document(json.dumps(task), "json", Path()), caller())
         ).jedi_task_id
 

@@ -17,8 +17,8 @@ from benchmarks.common import Result, make_world, medians, run
 from benchmarks.jobs_world import Held, clear, place
 from jedi.agent.base import World
 from jedi.model.jdl.parse import parse
-from jedi.service.examined import Document, examined
-from jedi.service.submission import submit
+from jedi.service.submission.examined import Document, examined
+from jedi.service.submission.storing import submit
 from jedi.splitter.agent import Splitter
 from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.db.copying import copy_rows

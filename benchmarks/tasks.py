@@ -9,8 +9,8 @@ from sqlalchemy import Engine
 
 from benchmarks.common import Result, make_world, medians, run, seconds
 from benchmarks.feed import Listing, insert
-from jedi.service import submission
-from jedi.service.examined import Document, examined
+from jedi.service.submission import storing
+from jedi.service.submission.examined import Document, examined
 from jedi.taskrefiner.agent import TaskRefiner
 
 TASKS = 1000
@@ -43,7 +43,7 @@ def measure(engine: Engine) -> list[Result]:
     def submit() -> None:
         for _ in range(TASKS):
             with engine.begin() as tx:
-                submission.submit(tx, world.ddm, examined(Document(text, "json", Path()), "me"))
+                storing.submit(tx, world.ddm, examined(Document(text, "json", Path()), "me"))
 
     def store() -> None:
         for _ in range(TASKS):

@@ -41,7 +41,8 @@ from jedi.core.errors import BadInput, JediError, Problem
 from jedi.core.knobs import Knobs
 from jedi.host.home import Home
 from jedi.service.operations.all_operations import OPERATIONS, TABLE
-from jedi.service.operations.table import Call, EventStream, FileContent, KnownCaller, Operation
+from jedi.service.operations.table import Call, FileContent, KnownCaller, Operation
+from jedi.service.tasks.watching import EventStream
 from jedi.taskbuffer.db.engine import confirmed, name_transaction
 from jedi.taskbuffer.schema.release import ReleaseSchema
 from jedi.taskbuffer.users import audit

@@ -22,10 +22,10 @@ from jedi.api.rates import TooManyCalls
 from jedi.core import clock
 from jedi.core.errors import JediError
 from jedi.core.knobs import Knobs
-from jedi.service import watching
-from jedi.service.operations.table import EventStream, Operation
-from jedi.service.waiting import Watched
-from jedi.service.watching import Change, LogBound, Version
+from jedi.service.operations.table import Operation
+from jedi.service.tasks import watching
+from jedi.service.tasks.waiting import Watched
+from jedi.service.tasks.watching import Change, EventStream, LogBound, Version
 from jedi.taskbuffer.reports.changes import ChangeQuestion, Mark
 
 HEARTBEAT_S = 15.0

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from jedi.core import states
 from jedi.model.sites.site_file import SiteEntry
-from jedi.service import jobs
+from jedi.service.jobs import job_details
 from jedi.service.operations.all_operations import TABLE
 from jedi.service.operations.table import SCOPES, KnownCaller, Operation
 from jedi.taskcommando.commands import COMMANDS
@@ -209,7 +209,13 @@ def _task(verb: str, label: str, *fields: Field, **more: Any) -> None:
 
 def _job(verb: str, label: str, *fields: Field, **more: Any) -> None:
     _enter(
-        f"job.{verb}", label, "panda_ids", *fields, COMMENT, statuses=jobs.POSSIBLE[verb], **more
+        f"job.{verb}",
+        label,
+        "panda_ids",
+        *fields,
+        COMMENT,
+        statuses=job_details.POSSIBLE[verb],
+        **more,
     )
 
 

@@ -22,12 +22,14 @@ from jedi.core.errors import JediError
 from jedi.core.settings import Settings
 from jedi.host.home import Home
 from jedi.model.jobs.wire import BATCH_MAX
-from jedi.service import commands, jobs, submission
-from jedi.service.examined import Document, examined
+from jedi.service.jobs import job_details
 from jedi.service.operations.table import Call, KnownCaller
 from jedi.service.queues import work_queues
 from jedi.service.sites import changes
+from jedi.service.submission import storing
+from jedi.service.submission.examined import Document, examined
 from jedi.service.system import check
+from jedi.service.tasks import commanding
 from jedi.simulator.grid import SimulatedSite, next_event
 from jedi.simulator.pilots import Pilots
 from jedi.simulator.random_streams import RandomStreams
@@ -73,7 +75,7 @@ PAGE = 50_000
 """Files of an input that one statement creates."""
 AT_ONCE = 10_000
 """Jobs that are in memory at once when all are read."""
-_OF_JOBS = {"hold": jobs.hold, "release": jobs.release}
+_OF_JOBS = {"hold": job_details.hold, "release": job_details.release}
 _NOT_RUN = (*HOLDABLE, *states.JOB_AT_SITE)
 TIDY, MORE, FEW_MORE = 5_000, 1.3, 1.05
 """Jobs after which the tables are vacuumed and analysed, and again when there are so many times as
@@ -328,9 +330,7 @@ class Simulation:
                 self.put_input(task, f"sim:{task.name}.{self.numbers[task.name]}.in")
             with self.engine.begin() as tx:
                 text = yaml.safe_dump(document)
-                done = submission.submit(
-                    tx, self.ddm, examined(Document(text, "yaml", Path()), USER)
-                )
+                done = storing.submit(tx, self.ddm, examined(Document(text, "yaml", Path()), USER))
             self.pilots.tasks[done.jedi_task_id] = task
 
     def _command(self, command: ScenarioCommand) -> None:
@@ -343,7 +343,7 @@ class Simulation:
                         found = live_jobs(tx, [number], _NOT_RUN)
                         verb(tx, USER, [job.panda_id for job in found], None)
                     else:
-                        commands.command(tx, USER, number, command.command)
+                        commanding.command(tx, USER, number, command.command)
             except JediError as error:
                 self.record.troubles[f"{command.command}: {error.sentence}"] += 1
 

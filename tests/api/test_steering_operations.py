@@ -9,6 +9,7 @@ from jedi_client.errors import BadInput, NotFound
 from jedi_client.operations import Client
 from jedi_client.profiles import Profile
 from sqlalchemy import text
+from support.calls import call
 from support.helpers import put_file_dataset
 from support.service_process import running
 from support.task_rows import good, put
@@ -17,7 +18,7 @@ from jedi.agent.base import World
 from jedi.core.errors import Forbidden
 from jedi.core.settings import caller
 from jedi.host.home import Home
-from jedi.service import datasets
+from jedi.service.datasets import dataset_details
 from jedi.taskbuffer.users.users import PUT_USER
 
 SITE = """
@@ -143,15 +144,19 @@ def test_datasets_that_a_task_makes_are_its_owners(world: World) -> None:
             {"task": task},
         )
         with pytest.raises(Forbidden, match="made by a task of anna"):
-            datasets.close_own(tx, world.ddm, "bea", "a:out")
-        assert datasets.close_own(tx, world.ddm, "anna", "a:out").state == "closed"
-        made = datasets.put_dataset(tx, world.ddm, "bea", "user.bea:new", "SITE_A_DATADISK", "open")
+            dataset_details.close_own(call(tx, "bea", ddm=world.ddm), "a:out")
+        assert dataset_details.close_own(call(tx, "anna", ddm=world.ddm), "a:out").state == "closed"
+        made = dataset_details.put_dataset(
+            call(tx, "bea", ddm=world.ddm), "user.bea:new", state="open", endpoint="SITE_A_DATADISK"
+        )
         assert made.state == "open"
 
 
 def test_a_pattern_of_many_stars_costs_linear_time(world: World) -> None:
     put_file_dataset(world, "me:" + "a" * 200, {"f": b"abc"}, "SITE_A_DATADISK")
-    assert datasets.find_datasets(world.ddm, "*a" * 100 + "*b") == []
-    assert len(datasets.find_datasets(world.ddm, "*a" * 100 + "*")) == 1
-    assert datasets.find_datasets(world.ddm, "me:[a]*") == []
-    assert datasets.find_datasets(world.ddm, "?e:*") == []
+    with world.engine.begin() as tx:
+        asked = call(tx, ddm=world.ddm)
+        assert dataset_details.find_datasets(asked, pattern="*a" * 100 + "*b") == []
+        assert len(dataset_details.find_datasets(asked, pattern="*a" * 100 + "*")) == 1
+        assert dataset_details.find_datasets(asked, pattern="me:[a]*") == []
+        assert dataset_details.find_datasets(asked, pattern="?e:*") == []

@@ -25,8 +25,8 @@ from jedi.core.settings import caller
 from jedi.ddm.filesystem import FileSystemDDM
 from jedi.ddm.interface import FileInfo
 from jedi.host.home import Home
-from jedi.service import uploads
-from jedi.service.uploads import PIECE_MAX, NewFile
+from jedi.service.datasets import uploads
+from jedi.service.datasets.uploads import PIECE_MAX, NewFile
 from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.users import access
 from jedi.taskbuffer.users.users import PUT_USER

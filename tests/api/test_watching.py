@@ -25,7 +25,7 @@ from jedi.agent.base import World
 from jedi.api import watching
 from jedi.core.settings import caller
 from jedi.host.home import Home
-from jedi.service.watching import KEPT_S, LogBound, read_version
+from jedi.service.tasks.watching import KEPT_S, LogBound, read_version
 from jedi.taskbuffer.reports.changes import Mark
 from jedi.taskbuffer.tasks.tasks import Move, move_tasks
 from jedi.taskbuffer.users import access

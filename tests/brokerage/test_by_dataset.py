@@ -25,9 +25,9 @@ from support.task_rows import INPUT, OUTPUT, row_of
 
 from jedi.agent.base import World
 from jedi.service.brokerage.replay import replay
-from jedi.service.examined import Document, examined
 from jedi.service.planning.text_plans import Alternative, plan_now
-from jedi.service.why import why
+from jedi.service.submission.examined import Document, examined
+from jedi.service.tasks.why import why
 from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.sites import decisions
 
@@ -102,7 +102,7 @@ def test_a_dataset_that_has_no_site_keeps_no_other_waiting(grid: World) -> None:
     assert {(name, site) for name, site, _ in made(grid)} == {("demo:two", "SITE_B")}
     assert row_of(grid, task).status == "running"
     with grid.engine.begin() as tx:
-        found = why(tx, task).brokerage
+        found = why(call(tx), task).brokerage
     assert found is not None and (found.dataset, found.chosen) == ("demo:one", ())
     assert {one.code: one.sites for one in found.near_misses} == {
         "status_offline": ("SITE_A",),
@@ -174,7 +174,7 @@ def test_the_limit_on_sites_holds_for_all_datasets_of_a_task(grid: World) -> Non
     with grid.engine.begin() as tx:
         ids = [row.decision_id for row in rows(grid, "SELECT * FROM jedi_broker_decisions")]
         assert [replay(call(tx), one).same for one in ids] == [True, True]
-        said = why(tx, task).brokerage
+        said = why(call(tx), task).brokerage
     assert said is not None
     assert {one.code: one.sites for one in said.near_misses}["many_sites"] == ("SITE_B",)
     make_due(grid)

@@ -26,7 +26,7 @@ from jedi.core.knobs import Knobs
 from jedi.ddm.interface import Replica
 from jedi.model.sites.snapshot import Snapshot
 from jedi.service.brokerage.replay import replay
-from jedi.service.why import why
+from jedi.service.tasks.why import why
 from jedi.taskbuffer.ends.job_ends import JobEnd, end_jobs
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 from jedi.taskbuffer.scheduling import statistics
@@ -304,7 +304,7 @@ def test_a_nucleus_decision_tells_what_its_queues_lack(grid: World) -> None:
     assert waits_s == pytest.approx(120, abs=5)  # SITE_B may be free of its reason in a moment
     (kept,) = rows(grid, "SELECT * FROM jedi_broker_decisions")
     with grid.engine.begin() as tx:
-        said = why(tx, task).brokerage
+        said = why(call(tx), task).brokerage
         again = replay(call(tx), kept.decision_id, ["broker.active_s=1e9"], ["SITE_A.maxrss=2000"])
     assert said is not None
     assert {one.code: one.sites for one in said.near_misses} == {

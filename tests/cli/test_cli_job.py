@@ -16,6 +16,7 @@ from jedi_client.cli.job_log import news
 from jedi_client.cli.task_common import job_ids
 from jedi_client.terminal import harmless
 from sqlalchemy import Engine, text
+from support.calls import call
 from support.commanding import OWNER, ask, cycle, everything, files, running
 from support.commanding import jobs as command_jobs
 from support.event_sets import events_task
@@ -27,8 +28,9 @@ from jedi.core.errors import Forbidden, NotFound
 from jedi.core.settings import caller
 from jedi.jobdispatcher.agent import Adder
 from jedi.model.jobs.wire import Beat, Report, Resources
-from jedi.service import jobs, why
+from jedi.service.jobs import job_details
 from jedi.service.system import check
+from jedi.service.tasks import why
 from jedi.taskbuffer.jobs import dispatch, transfers
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 from jedi.taskbuffer.users import users
@@ -105,7 +107,7 @@ def test_what_the_owner_brings_has_to_be_there(world: World, run: Run) -> None:
     held = command_jobs(world, task, "activated")
     with world.engine.begin() as tx:
         users.PUT_USER.run(tx, user=caller(), role="operator", gridpref=None, cap=None)
-        inputs = [file for _, file in jobs.inputs_to_bring(tx, held)]
+        inputs = [file for _, file in job_details.inputs_to_bring(tx, held)]
     gone, short, other = (
         world.ddm.path(one.endpoint or "", one.dataset, one.lfn) for one in inputs
     )
@@ -138,14 +140,14 @@ def test_the_mover_leaves_held_jobs(made: Made, engine: Engine) -> None:
         tx.execute(text("DELETE FROM jedi_job_ready"))
         tx.execute(text("UPDATE jedi_jobs SET status = 'assigned'"))
         assert [row.panda_id for row in transfers.moving_jobs(tx, *asked)] == made.jobs
-        jobs.hold(tx, caller(), [first], None)
+        job_details.hold(tx, caller(), [first], None)
         assert [row.panda_id for row in transfers.moving_jobs(tx, *asked)] == made.jobs[1:]
 
 
 def test_holding_and_taking_at_once(made: Made, engine: Engine) -> None:
     """Nobody waits for whoever holds a job, and nobody gets it."""
     with engine.begin() as tx:
-        jobs.hold(tx, caller(), made.jobs[:1], None)
+        job_details.hold(tx, caller(), made.jobs[:1], None)
         assert acquire(engine, "a") == made.jobs[1:]
     assert acquire(engine, "b") == []
 
@@ -153,9 +155,9 @@ def test_holding_and_taking_at_once(made: Made, engine: Engine) -> None:
 def test_a_released_job_has_all_its_time(made: Made, engine: Engine) -> None:
     first = made.jobs[0]
     with engine.begin() as tx:
-        jobs.hold(tx, caller(), [first], None)
+        job_details.hold(tx, caller(), [first], None)
         tx.execute(text("UPDATE jedi_jobs SET statechangetime = jedi_now() - interval '30 days'"))
-        jobs.release(tx, caller(), [first], None)
+        job_details.release(tx, caller(), [first], None)
         waited = text(
             "SELECT jedi_now() - statechangetime < interval '1 min' FROM jedi_jobs "
             "WHERE pandaid = :id"
@@ -202,7 +204,7 @@ def test_inputs_of_a_cancelled_job_are_tried_again(world: World, run: Run) -> No
     task = running(world, files=2)
     one, other = command_jobs(world, task, "activated")
     with world.engine.begin() as tx:
-        jobs.cancel(tx, OWNER, [one], None)
+        job_details.cancel(tx, OWNER, [one], None)
     assert files(world, task) == {"ready": 1, "running": 1}
     everything(world)
     _, again = command_jobs(world, task, "activated")
@@ -264,15 +266,15 @@ def test_what_no_number_can_be_is_wrong_use(run: Run) -> None:
 
 def test_only_owners_and_operators(made: Made, engine: Engine) -> None:
     with engine.begin() as tx:
-        for command in (jobs.cancel, jobs.hold, jobs.release):
+        for command in (job_details.cancel, job_details.hold, job_details.release):
             with pytest.raises(Forbidden, match="belongs to"):
                 command(tx, "eve", made.jobs, None)
         users.PUT_USER.run(tx, user="olga", role="operator", gridpref=None, cap=None)
-        assert [job.hold_kind for job in jobs.hold(tx, "olga", made.jobs, None)] == (
+        assert [job.hold_kind for job in job_details.hold(tx, "olga", made.jobs, None)] == (
             ["user_request"] * 3
         )
         with pytest.raises(NotFound):
-            jobs.hold(tx, "olga", [made.jobs[0], 0], None)
+            job_details.hold(tx, "olga", [made.jobs[0], 0], None)
 
 
 def test_what_it_printed(run: Run, made: Made, engine: Engine) -> None:
@@ -316,7 +318,7 @@ def test_a_paused_task_with_a_held_job(world: World, run: Run) -> None:
     task = running(world, files=2)
     one, other = command_jobs(world, task, "activated")
     with world.engine.begin() as tx:
-        jobs.hold(tx, OWNER, [one], None)
+        job_details.hold(tx, OWNER, [one], None)
     ask(world, task, "pause")
     cycle(world)
     assert command_jobs(world, task, "throttled") == [one, other]
@@ -330,10 +332,10 @@ def test_why_names_holds(world: World) -> None:
     task = running(world, files=2)
     one, other = command_jobs(world, task, "activated")
     with world.engine.begin() as tx:
-        jobs.hold(tx, OWNER, [one], None)
-        assert why.why(tx, task).detail == "1 jobs wait at SITE_A."
-        jobs.hold(tx, OWNER, [other], None)
-        told = why.why(tx, task)
+        job_details.hold(tx, OWNER, [one], None)
+        assert why.why(call(tx), task).detail == "1 jobs wait at SITE_A."
+        job_details.hold(tx, OWNER, [other], None)
+        told = why.why(call(tx), task)
     assert (told.code, told.facts["held"]) == ("jobs_held", 2)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jedi.model.tasks.text import examine
-from jedi.service.execution import task_of
+from jedi.service.submission.execution import task_of
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
 

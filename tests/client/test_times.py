@@ -51,7 +51,7 @@ def test_commands_show_the_zone_of_the_machine(
 _NAMES_AND_TICKS = {
     # names of files and tasks
     "jedi/monitor/keeping.py",
-    "jedi/service/execution.py",
+    "jedi/service/submission/execution.py",
     "jedi/standalone/backup.py",
     # the ticks of an axis, whose end names the zone; output of ps; the pilot, which imports nothing
     "jedi/monitor/charts.py",

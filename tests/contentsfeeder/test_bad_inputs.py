@@ -23,7 +23,7 @@ from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.ddm.interface import FileInfo
 from jedi.model.jobs.wire import UnusableInput
 from jedi.mover.agent import Mover
-from jedi.service.commands import command
+from jedi.service.tasks.commanding import command
 from jedi.taskbuffer.ends import job_ends
 from jedi.taskbuffer.ends.job_ends import JobEnd
 from jedi.taskbuffer.inputs.datasets import wake_consumers

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
+from support.calls import call
 from support.feed import look_again, named
 from support.helpers import put_file_dataset
 from support.job_rows import watch
@@ -26,7 +27,7 @@ from jedi.contentsfeeder.feed import FeedTask, InputDataset, Listing, new_files
 from jedi.contentsfeeder.rows import new_rows, render
 from jedi.core.errors import Unreachable
 from jedi.ddm.interface import DatasetInfo, FileInfo, Growth, ListedPart, after_file
-from jedi.service import tasks as service
+from jedi.service.tasks import task_details as service
 from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.reports.listings import DatasetSummary
@@ -77,7 +78,7 @@ def feed(world: World, *documents: dict[str, Any], label: str = "user") -> list[
 
 def dataset(world: World, task_id: int, name: str = "demo:in") -> DatasetSummary:
     with world.engine.begin() as tx:
-        return next(d for d in service.show(tx, task_id).datasets if d.name == name)
+        return next(d for d in service.show(call(tx), task_id).datasets if d.name == name)
 
 
 def test_files_become_rows(world: World) -> None:
@@ -113,7 +114,7 @@ def test_the_default_number_of_attempts_is_a_knob(world: World) -> None:
         knobs.put(tx, "attempts.max_attempt", 7, "op")
     (task_id,) = feed(world, good())
     with world.engine.begin() as tx:
-        assert service.files(tx, task_id)[0].max_attempt == 7
+        assert service.files(call(tx), task_id)[0].max_attempt == 7
 
 
 @pytest.mark.parametrize(
@@ -289,7 +290,7 @@ def test_tasks_without_input_get_pseudo_files(world: World) -> None:
     for task_id, n in ((several, 3), (one, 1), (by_job, 2)):
         assert row_of(world, task_id).status == "ready"
         with world.engine.begin() as tx:
-            found = service.files(tx, task_id)
+            found = service.files(call(tx), task_id)
         assert [(f.lfn, f.type, f.size) for f in found] == [("pseudo_lfn", "pseudo_input", 0)] * n
         assert dataset(world, task_id, "pseudo_dataset").n_files_to_be_used == n
         seeds = dataset(world, task_id, "pseudo_RNDMSEED")
@@ -320,7 +321,7 @@ def test_strange_texts_are_stored_as_they_are(world: World) -> None:
     lists(world, {"demo:in": [FileInfo("f", 2**40, None, guid)]})
     (task_id,) = feed(world, good())
     with world.engine.begin() as tx:
-        (file,) = service.files(tx, task_id)
+        (file,) = service.files(call(tx), task_id)
     assert (file.guid, file.size, file.adler32, file.n_events) == (guid, 2**40, None, None)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.calls import call
 from support.generating import SECOND, catalogue, document, ready, rows
 from support.helpers import put_file_dataset
 from support.open_datasets import grow
@@ -26,10 +27,10 @@ from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.ddm.interface import FileInfo
 from jedi.model.queries import FileQuery
-from jedi.service import datasets
-from jedi.service import tasks as service
-from jedi.service.examined import Document, examined
+from jedi.service.datasets import dataset_details
 from jedi.service.planning import text_plans
+from jedi.service.submission.examined import Document, examined
+from jedi.service.tasks import task_details as service
 from jedi.taskbuffer.inputs import contents
 from jedi.taskbuffer.inputs.datasets import wake_consumers
 from jedi.taskbuffer.reports.listings import DatasetSummary
@@ -44,14 +45,14 @@ def home_of(world: World, name: str = "demo:in") -> Path:
 def reasons(world: World, task: int) -> dict[str, str]:
     """The reasons of a task's files that are left out, by LFN."""
     with world.engine.begin() as tx:
-        found = service.files(tx, task, FileQuery(["input"], ["skipped"]))
+        found = service.files(call(tx), task, query=FileQuery(["input"], ["skipped"]))
     return {file.lfn: file.reason or "" for file in found}
 
 
 def shown(world: World, task: int) -> DatasetSummary:
     """The master of a task, as `show` lists it."""
     with world.engine.begin() as tx:
-        return next(d for d in service.show(tx, task).datasets if d.type == "input")
+        return next(d for d in service.show(call(tx), task).datasets if d.type == "input")
 
 
 def start(world: World, **keys: Any) -> int:
@@ -252,9 +253,11 @@ def test_a_dataset_names_left_out_entries_as_rows_do(world: World) -> None:
     put_file_dataset(world, "demo:in", {"a": b"a"}, ENDPOINT)
     for name in (b"new\nline", b"bad\xff"):
         (home_of(world, "demo:in") / os.fsdecode(name)).touch()
-    assert datasets.summary(world.ddm, "demo:in").left_out == {
+    with world.engine.begin() as tx:
+        found = dataset_details.summary(call(tx, ddm=world.ddm), "demo:in").left_out
+    assert found == {
         "new\\nline": "bad_file_name",
         "bad\\xff": "bad_file_name",
     }
     task = start(world)
-    assert reasons(world, task) == datasets.summary(world.ddm, "demo:in").left_out
+    assert reasons(world, task) == found

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 from support.adding import add_files
+from support.calls import call
 from support.helpers import put_file_dataset
 from support.open_datasets import grow, master
 from support.situations import make_due
@@ -23,7 +24,8 @@ from jedi.core.errors import Unreachable
 from jedi.ddm.filesystem import FileSystemDDM
 from jedi.ddm.interface import FileInfo
 from jedi.jobgenerator.agent import JobGenerator
-from jedi.service import commands, datasets, why
+from jedi.service.datasets import dataset_details
+from jedi.service.tasks import commanding, why
 from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.inputs.datasets import wake_consumers
 from jedi.taskrefiner.agent import TaskRefiner
@@ -31,7 +33,7 @@ from jedi.taskrefiner.agent import TaskRefiner
 
 def close(world: World, name: str = "demo:in") -> None:
     with world.engine.begin() as tx:
-        datasets.close_dataset(tx, world.ddm, name)
+        dataset_details.close_dataset(tx, world.ddm, name)
 
 
 def start(world: World, **keys: Any) -> int:
@@ -63,7 +65,7 @@ def test_files_are_worked_on_as_they_come(world: World) -> None:
 
 def test_an_empty_open_dataset_is_waited_for(world: World) -> None:
     with world.engine.begin() as tx:
-        made = datasets.create_dataset(tx, world.ddm, "demo:in", ENDPOINT, is_open=True)
+        made = dataset_details.create_dataset(tx, world.ddm, "demo:in", ENDPOINT, is_open=True)
     assert str(made) == "Dataset demo:in (open)"
     task_id = start(world)
     assert (row_of(world, task_id).status, row_of(world, task_id).reason_code) == (
@@ -218,7 +220,7 @@ def test_a_workflow_says_when_nothing_more_comes(world: World) -> None:
     task = row_of(world, task_id)
     assert (task.status, task.reason_code) == ("defined", "workflow_hold")
     with world.engine.begin() as tx:
-        commands.command(tx, "anna", task_id, "release")
+        commanding.command(tx, "anna", task_id, "release")
     cycle(world)
     assert set(input_statuses(world, task_id).values()) == {"finished"}
     assert row_of(world, task_id).status == "done"
@@ -375,7 +377,10 @@ def test_ten_scouts_are_waited_for_as_long_as_told(world: World) -> None:
     cycle(world)
     assert row_of(world, task_id).status == "scouting"
     with world.engine.begin() as tx:
-        assert why.why(tx, task_id).detail == "While the input is open, more scouts are waited for."
+        assert (
+            why.why(call(tx), task_id).detail
+            == "While the input is open, more scouts are waited for."
+        )
         knobs.put(tx, "scout.open_wait_s", 0.0, "test")
     world.refresh()
     cycle(world)
@@ -473,7 +478,7 @@ def test_a_retry_goes_on_with_files_that_do_not_fill_a_job(world: World) -> None
     for command in ("finish", "retry"):
         cycle(world)
         with world.engine.begin() as tx:
-            commands.command(tx, "anna", task_id, command, {})
+            commanding.command(tx, "anna", task_id, command, {})
     cycle(world)
     assert row_of(world, task_id).status == "defined"
     assert input_statuses(world, task_id) == {"a": "finished", "b": "finished", "c": "pending"}

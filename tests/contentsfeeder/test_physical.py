@@ -19,9 +19,9 @@ from jedi.jobdispatcher.agent import Adder
 from jedi.model.datasets.physical import Physical, files
 from jedi.model.jobs.wire import AcquireRequest, Report, Resources, UnusableInput
 from jedi.model.tasks.text import validate
-from jedi.service.examined import Document, examined
 from jedi.service.pilots import pilot_requests
 from jedi.service.planning import text_plans
+from jedi.service.submission.examined import Document, examined
 from jedi.taskbuffer.users.users import Identity
 
 CAT = {"type": "constant", "value": "cat ${IN/S}"}

@@ -25,7 +25,7 @@ from jedi.model.scheduling.queue_file import read_queues
 from jedi.model.sites.link_file import read_links
 from jedi.model.sites.site_file import read_endpoints, read_sites
 from jedi.model.tasks.text import examine, parse_text, split
-from jedi.service.commands import settings
+from jedi.service.tasks.commanding import settings
 from jedi.simulator.knobsets import read_knobs
 from jedi.simulator.scenario import read_scenario
 

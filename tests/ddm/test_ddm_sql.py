@@ -18,7 +18,7 @@ from jedi.core.errors import BadInput, JediError
 from jedi.ddm import factory
 from jedi.ddm.interface import FileInfo
 from jedi.ddm.sqlcatalogue import SqlCatalogueDDM
-from jedi.service import datasets
+from jedi.service.datasets import dataset_details
 from jedi.service.system import knobs as system_knobs
 from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.inputs import catalogue
@@ -227,6 +227,6 @@ def test_a_knob_says_where_the_catalogue_is(engine: Engine, tmp_path: Path) -> N
         assert isinstance(ddm, SqlCatalogueDDM) and factory.load(tx, knobs.load(tx)) is ddm
         for _ in range(2):
             add_files(tx, ddm, "user:texts", [file])
-        found = datasets.show_dataset(ddm, "user:texts")
+        found = dataset_details.show_dataset(ddm, "user:texts")
     assert (found.info.state, [f.lfn for f in found.files]) == ("closed", ["f.txt"])
     assert [(r.endpoint, r.n_files, r.size) for r in found.replicas] == [("ALPHA_DISK", 1, 1)]

@@ -16,7 +16,7 @@ from support.generating import rows
 from jedi.agent.base import World
 from jedi.eventservice.agent import EventService
 from jedi.model.jobs.attempt import HeldJob
-from jedi.service import jobs
+from jedi.service.jobs import job_details
 from jedi.service.system import check
 
 
@@ -183,7 +183,7 @@ def test_outputs_of_a_copy_that_was_cancelled_while_they_were_stored(world: Worl
         claimed = agent.claim(tx, 100)
     results = [(item, agent.work(item)) for item in claimed]
     with world.engine.begin() as tx:
-        jobs.cancel(tx, "anna", [first.panda_id], None)
+        job_details.cancel(tx, "anna", [first.panda_id], None)
     with world.engine.begin() as tx:
         agent.apply(tx, results)  # and dies before it tidies up
     pilot.end(second, "cancelled")
@@ -208,7 +208,7 @@ def test_a_copy_keeps_its_outputs_when_an_agent_dies(world: World) -> None:
     serve(world)
     pilot.end(first)
     with world.engine.begin() as tx:
-        jobs.cancel(tx, "anna", [first.panda_id], None)
+        job_details.cancel(tx, "anna", [first.panda_id], None)
     pilot.end(second, "cancelled")
     serve(world)
     [next_one] = pilot.take()
@@ -247,7 +247,7 @@ def test_an_agent_that_comes_back_late_removes_no_outputs(world: World) -> None:
         pilot.end(job)
         if job is failed:
             with world.engine.begin() as tx:
-                jobs.cancel(tx, "anna", [job.panda_id], None)
+                job_details.cancel(tx, "anna", [job.panda_id], None)
     made = f"made by {counts.panda_id}".encode()
     late = EventService(world)
     late.world.refresh()
@@ -260,7 +260,7 @@ def test_an_agent_that_comes_back_late_removes_no_outputs(world: World) -> None:
             (len(made), f"{zlib.adler32(made):08x}", failed.panda_id),
         )
         claimed = late.claim(tx, 100)
-        jobs.cancel(tx, "anna", [chosen.panda_id], None)
+        job_details.cancel(tx, "anna", [chosen.panda_id], None)
     pilot.end(counts)
     serve(world)
     assert outputs(world) == [(counts.panda_id, "finished")]

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from support.calls import call
 from support.commanding import ask, cycle, files, sound, status
 from support.dogs import run as run_dog
 from support.event_sets import (
@@ -32,8 +33,8 @@ from support.situations import make_due, pilots_ask, set_sites
 from jedi.agent.base import World
 from jedi.eventservice.agent import EventService
 from jedi.jobdispatcher.agent import Adder
-from jedi.service import jobs
-from jedi.service.why import why
+from jedi.service.jobs import job_details
+from jedi.service.tasks.why import why
 from jedi.taskbuffer.ends import job_ends
 from jedi.taskbuffer.ends.job_ends import JobEnd
 from jedi.taskbuffer.events import pieces
@@ -155,7 +156,7 @@ def test_ranges_that_are_left_go_to_another_consumer(world: World) -> None:
     ]
     assert ranges(world, task) == {1: [("done", 10)], 3: [("ready", 9)], 5: [("ready", 10)]}
     with world.engine.begin() as tx:
-        hold = why(tx, task)
+        hold = why(call(tx), task)
     assert hold.facts["consumer_end"] == "es_retry"
     assert hold.detail.endswith(
         f"Consumer {job.panda_id} (es_retry): Ranges processed: 1; left for another job: 2."
@@ -408,11 +409,11 @@ def test_the_end_of_a_held_consumer_waits(world: World) -> None:
     pilot.process(job, pilot.ask(job, 1))
     pilot.end(job)
     with world.engine.begin() as tx:
-        jobs.hold(tx, "anna", [job.panda_id], None)
+        job_details.hold(tx, "anna", [job.panda_id], None)
     serve(world)
     assert set_jobs(world, task, "consumer") == [("consumer", "holding", None)]
     with world.engine.begin() as tx:
-        jobs.release(tx, "anna", [job.panda_id], None)
+        job_details.release(tx, "anna", [job.panda_id], None)
     serve(world)
     assert set_jobs(world, task, "consumer") == [
         ("consumer", "merging", "es_retry"),

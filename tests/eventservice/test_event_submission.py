@@ -16,9 +16,9 @@ from jedi.core.errors import BadInput, NotFound
 from jedi.ddm.interface import DatasetInfo, Replica
 from jedi.model.tasks import unsupported
 from jedi.model.tasks.text import examine
-from jedi.service.examined import Document, examined
 from jedi.service.planning.text_plans import Alternative, plan_now
-from jedi.service.submission import check
+from jedi.service.submission.examined import Document, examined
+from jedi.service.submission.storing import check
 from jedi.taskrefiner.agent import TaskRefiner
 from jedi.taskrefiner.refine import Submission, converted
 

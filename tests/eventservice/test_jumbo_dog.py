@@ -24,7 +24,7 @@ from jedi.eventservice.jumbo import (
     positions_fit,
 )
 from jedi.service.brokerage import decision_reports
-from jedi.service.why import why
+from jedi.service.tasks.why import why
 from jedi.taskbuffer.db import knobs
 from jedi.watchdog.dog import Counts
 
@@ -193,7 +193,7 @@ def row(world: World, task: int) -> Any:
 
 def reason(world: World, task: int) -> str:
     with world.engine.begin() as tx:
-        found: str = why(tx, task).facts["jumbo"]
+        found: str = why(call(tx), task).facts["jumbo"]
         return found
 
 
@@ -221,10 +221,10 @@ def test_it_enables_and_disables(world: World, make: Callable[..., int]) -> None
         assert len(decision_reports.find(call(tx), None, None, 10)) == 2  # no news
         (one,) = decision_reports.find(call(tx), large, None, 10)
         assert (one.broker, one.chosen) == ("jumbo_dog", ["SITE_A"])
-        assert why(tx, large).detail.endswith(
+        assert why(call(tx), large).detail.endswith(
             f"Jumbo jobs: {DECISIONS['jumbo_enabled'].format(events=103)}"
         )
-        assert why(tx, large).brokerage is None  # no broker has decided
+        assert why(call(tx), large).brokerage is None  # no broker has decided
         tx.execute(
             text(
                 "UPDATE jedi_datasets SET neventsused = 141 WHERE jeditaskid = :t "

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
+from support.calls import call
 from support.commanding import files, sound
 from support.dogs import run as run_dog
 from support.event_sets import (
@@ -43,7 +44,7 @@ from jedi.eventservice.jumbo_jobs import (
 from jedi.eventservice.outcome import ConsumerFacts
 from jedi.jobdispatcher.agent import Adder
 from jedi.model.jobs.attempt import HeldJob
-from jedi.service.why import why
+from jedi.service.tasks.why import why
 from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.jobs.jobs import LOCK_JOBS
 
@@ -139,7 +140,7 @@ def test_why_says_that_no_site_can_run_a_jumbo_job(world: World) -> None:
     set_sites(world, "SITE_B", catchall=few)
     assert run_dog(world, "jumbo_jobs") == {}
     with world.engine.begin() as tx:
-        found = why(tx, task)
+        found = why(call(tx), task)
     assert found.facts["jumbo_lack"] == ["jumbo_min_events"]
     assert "SITE_B takes jumbo jobs for 100 events or more" in found.detail
     assert "12 are ready" in found.detail
@@ -154,12 +155,12 @@ def test_no_jumbo_job_goes_where_the_broker_refuses(world: World) -> None:
     set_sites(world, "SITE_B", lastpilot="2020-01-01")
     assert run_dog(world, "jumbo_jobs") == {}
     with world.engine.begin() as tx:
-        found = why(tx, task)
+        found = why(call(tx), task)
     assert found.facts["jumbo_lack"] == ["jumbo_refused"]
     assert "The broker refuses SITE_B: the last pilot was seen " in found.detail
     set_sites(world, "SITE_B", lastpilot=None)
     with world.engine.begin() as tx:
-        found = why(tx, task)
+        found = why(call(tx), task)
     assert "The broker refuses SITE_B: no pilot was ever seen." in found.detail
 
 
@@ -436,7 +437,7 @@ def test_ranges_of_a_dead_jumbo_job_return_to_their_job_sets(world: World) -> No
         serve(world)
     assert set_jobs(world, task, "jumbo") == [("jumbo", "failed", "pilot_failed")] * 3
     with world.engine.begin() as tx:
-        assert why(tx, task).facts["jumbo_lack"] == ["jumbo_tries"]
+        assert why(call(tx), task).facts["jumbo_lack"] == ["jumbo_tries"]
     look_again(world)
     assert set_jobs(world, task, "co_jumbo")[1:] == [("co_jumbo", "activated", None)]
     sound(world)
@@ -491,14 +492,14 @@ def test_why_says_that_no_site_takes_jumbo_jobs(world: World) -> None:
     task = events_task(world, site=None, includedSite="SITE_A", nJumboJobs=1)
     said = "No site has useJumboJobs in catchall."
     with world.engine.begin() as tx:
-        found = why(tx, task)
+        found = why(call(tx), task)
     assert found.facts["jumbo_lack"] == ["jumbo_no_site"]
     assert said in found.detail
     set_sites(world, "SITE_A", catchall={"useJumboJobs": True})
     with world.engine.begin() as tx:
-        assert "jumbo_lack" not in why(tx, task).facts
+        assert "jumbo_lack" not in why(call(tx), task).facts
     set_sites(world, "SITE_A", status="offline")
     with world.engine.begin() as tx:
-        found = why(tx, task)
+        found = why(call(tx), task)
     assert found.facts["jumbo_lack"] == ["jumbo_offline"]
     assert "SITE_A is offline." in found.detail and "release" not in found.detail

@@ -18,7 +18,7 @@ from jedi.agent.base import World
 from jedi.core.errors import Refused
 from jedi.jobdispatcher.agent import Adder
 from jedi.model.jobs.attempt import HeldJob
-from jedi.service import jobs
+from jedi.service.jobs import job_details
 
 
 def adder(world: World) -> None:
@@ -29,7 +29,7 @@ def adder(world: World) -> None:
 def cancel(world: World, job: HeldJob) -> None:
     """A person kills one job."""
     with world.engine.begin() as tx:
-        jobs.cancel(tx, "anna", [job.panda_id], None)
+        job_details.cancel(tx, "anna", [job.panda_id], None)
 
 
 def kill_code(world: World, job: HeldJob) -> str:

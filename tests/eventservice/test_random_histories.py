@@ -37,7 +37,7 @@ from jedi.eventservice.outcome import (
 )
 from jedi.jobdispatcher.agent import Adder
 from jedi.model.jobs.attempt import HeldJob
-from jedi.service import jobs
+from jedi.service.jobs import job_details
 from jedi.taskbuffer.ends import job_ends
 from jedi.taskbuffer.ends.job_ends import JobEnd
 from jedi.taskbuffer.events import consumer_ends
@@ -329,7 +329,7 @@ class TroubledHistory(RandomHistory):
                 if self.random.random() > (0.1 if job.status == "activated" else 0.03):
                     continue
                 if job.kind == "es_merge" or self.random.random() < 0.3:
-                    jobs.cancel(tx, "anna", [job.pandaid], None)
+                    job_details.cancel(tx, "anna", [job.pandaid], None)
                 elif job.status == "activated":
                     end = self.random.choice(_QUEUED_ENDS)
                     job_ends.end_jobs(tx, [JobEnd(job.pandaid, *end, "Late.", None)], "WatchDog")

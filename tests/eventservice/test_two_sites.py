@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
+from support.calls import call
 from support.commanding import files, sound
 from support.dogs import run as run_dog
 from support.event_sets import (
@@ -26,8 +27,8 @@ from support.situations import pilots_ask, read_afar, set_sites
 from jedi.agent.base import World
 from jedi.eventservice import agent_merges, merge_places
 from jedi.jobdispatcher.agent import Adder
-from jedi.service import jobs
-from jedi.service.why import why
+from jedi.service.jobs import job_details
+from jedi.service.tasks.why import why
 
 BOTH: dict[str, Any] = {"site": "SITE_A,SITE_B", "nSitesPerJob": 2, "nEsConsumers": 2}
 
@@ -175,7 +176,7 @@ def test_a_merge_starts_only_where_all_pieces_can_be_read(
     task = two_pieces(world, lost=True)
     assert set_jobs(world, task, "es_merge") == [("es_merge", "waiting", None)]
     with world.engine.begin() as tx:
-        hold = why(tx, task)
+        hold = why(call(tx), task)
     assert hold.facts["jobset_waits"] == "es_no_merge_site"
     assert "No site that is online reads its pieces at SITE_A_DATADISK, SITE_B_DATADISK." in (
         hold.detail
@@ -193,7 +194,7 @@ def test_a_merge_starts_only_where_all_pieces_can_be_read(
         )
     ]
     with world.engine.begin() as tx:
-        assert "jobset_waits" not in why(tx, task).facts
+        assert "jobset_waits" not in why(call(tx), task).facts
     sound(world)
 
 
@@ -275,7 +276,7 @@ def test_a_merge_starts_only_where_the_broker_sends_it(
     serve(world)
     assert set_jobs(world, task, "es_merge") == [("es_merge", "waiting", None)]
     with world.engine.begin() as tx:
-        hold = why(tx, task)
+        hold = why(call(tx), task)
     assert hold.facts["jobset_waits"] == "es_merge_refused"
     assert "No site that reads its pieces takes its merge job: SITE_B." in hold.detail
     assert hold.brokerage is not None
@@ -307,7 +308,7 @@ def test_a_merge_is_brokered_without_locks(
         if change == "killed":
             [merge] = rows(world, "SELECT merge_pandaid AS id FROM jedi_jobsets")
             with world.engine.begin() as other:
-                jobs.cancel(other, "anna", [merge.id], None)
+                job_details.cancel(other, "anna", [merge.id], None)
         return merge_places.choose(*given)
 
     monkeypatch.setattr(agent_merges, "choose", choose)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from support.calls import call
 from support.commanding import files, sound
 from support.dogs import run as run_dog
 from support.event_sets import EventPilot, jumbo_jobs_task, range_counts, serve, set_jobs
@@ -20,8 +21,8 @@ from support.situations import set_sites
 
 from jedi.agent.base import World
 from jedi.jobdispatcher.agent import Adder
-from jedi.service import jobs
-from jedi.service.why import why
+from jedi.service.jobs import job_details
+from jedi.service.tasks.why import why
 from jedi.taskbuffer.db import knobs
 
 FAKE = ("co_jumbo", "waiting", None)
@@ -75,7 +76,7 @@ def test_job_sets_without_a_site_have_placeholders(world: World) -> None:
     assert serve(world) == 0
     assert set_jobs(world, task, "co_jumbo") == [FAKE] * 2
     with world.engine.begin() as tx:
-        found = why(tx, task)
+        found = why(call(tx), task)
     assert found.facts["files_waiting_co_jumbo"] == 2
     assert "Input files that wait for a site: 2;" in found.detail
     assert found.brokerage is not None and found.brokerage.chosen == ()
@@ -181,7 +182,7 @@ def test_killed_placeholders_leave_no_file_that_waits(world: World) -> None:
     task = waiting_task(world)
     ids = [one.pandaid for one in rows(world, "SELECT pandaid FROM jedi_jobs")]
     with world.engine.begin() as tx:
-        jobs.cancel(tx, "anna", ids, None)
+        job_details.cancel(tx, "anna", ids, None)
     assert generate(world) == 1  # before the ends are booked
     assert waiting(world, task) == (2, 2)
     serve(world)

@@ -185,8 +185,12 @@ def test_a_wire_stands_above_the_service() -> None:
         ("mover/agent.py", "from jedi.throttler import decide", None),
         ("mover/agent.py", "from jedi.watchdog import agent", "another room's door"),
         ("brokerage/filters/cores.py", "import structlog", "only the door"),
-        ("service/tasks.py", "from jedi.mover.agent import Mover", "another room's door"),
-        ("service/tasks.py", "from jedi.api import app", "service is below api"),
+        (
+            "service/tasks/task_details.py",
+            "from jedi.mover.agent import Mover",
+            "another room's door",
+        ),
+        ("service/tasks/task_details.py", "from jedi.api import app", "service is below api"),
         ("cli/jedi.py", "import jedi.agent.supervisor", None),
         ("pilot/main.py", "from jedi.core import clock", "only the standard library"),
         ("pilot/main.py", "import httpx2", "only the standard library"),
@@ -196,7 +200,7 @@ def test_a_wire_stands_above_the_service() -> None:
         ("transformations/jedi_run/main.py", "import numpy", "only the standard library"),
         ("transformations/jedi_run/main.py", "from jedi.core import clock", "only the standard"),
         ("transformations/jedi_run/main.py", "import ast; from .base import say", None),
-        ("service/tasks.py", "from jedi_panda import transformations", "jedi_panda is not in"),
+        ("service/tasks/why.py", "from jedi_panda import transformations", "jedi_panda is not in"),
         ("server/app.py", "from jedi.pilot import wire", "nobody imports the pilot"),
         ("standalone/up.py", "from tools import docs", "tools is not in the wheel"),
         ("server/app.py", "from jedi.cellar import wine", "no floor of the house"),
@@ -269,7 +273,7 @@ def test_a_circle_is_found() -> None:
     uses = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set[str](), "e": {"d"}}
     assert circular(uses) == ["a", "b", "c"]
     assert circular(rooms({"j.a.x": {"j.b.y"}, "j.b.y": set(), "j.b.z": {"j.a.w"}, "j.a.w": set()}))
-    assert "jedi.service.resubmission" in graph()["jedi.service.submission"]
+    assert "jedi.service.submission.resubmission" in graph()["jedi.service.submission.storing"]
 
 
 def test_no_door_imports_from_more_than_25_places() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 from support.adder import ENDPOINT, Pilot, adder, claimed
+from support.calls import call
 from support.situations import lose_job
 
 from jedi.agent.base import World
@@ -26,9 +27,9 @@ from jedi.jobdispatcher.agent import Adder
 from jedi.jobdispatcher.outcome import FINISHED, TRANSFERRING, judge, logs, stored
 from jedi.model.jobs.attempt import JobFile, ReportedJob
 from jedi.mover.agent import _waiting
-from jedi.service import jobs as service_jobs
-from jedi.service import why
+from jedi.service.jobs import job_details as service_jobs
 from jedi.service.system.check import check
+from jedi.service.tasks import why
 from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.ends import job_ends
 from jedi.taskbuffer.ends.job_ends import JobEnd
@@ -212,7 +213,7 @@ def test_a_storage_that_does_not_answer_holds_the_job_and_nothing_is_lost(world:
         assert held.hold_kind == "failed_recoverable"
         assert target.name in held.hold_reason
         assert held.hold_deadline > held.hold_since
-        assert held.hold_reason in (why.why(tx, pilot.made.task).detail or "")
+        assert held.hold_reason in (why.why(call(tx), pilot.made.task).detail or "")
         tx.execute(text("UPDATE jedi_jobs SET hold_deadline = jedi_now() - interval '1 s'"))
     target.rmdir()
     assert agent.run_once() == 1

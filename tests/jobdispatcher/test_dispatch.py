@@ -33,7 +33,7 @@ from jedi.model.jobs.wire import (
     StagedOutput,
 )
 from jedi.pilot.delegation import delegation
-from jedi.service import jobs as service_jobs
+from jedi.service.jobs import job_details as service_jobs
 from jedi.service.pilots import pilot_requests
 from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.db.engine import at_once

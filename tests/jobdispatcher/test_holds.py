@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import text
 from support.adder import Pilot, adder, claimed
+from support.calls import call
 from support.commanding import OWNER, ask, cycle, running
 from support.commanding import jobs as command_jobs
 from support.mover import transferring_jobs
@@ -17,7 +18,8 @@ from jedi.core.errors import Refused
 from jedi.ddm.content import adler32
 from jedi.model.jobs.wire import Beat, Resources
 from jedi.mover.agent import Mover
-from jedi.service import contents, jobs
+from jedi.service.files import contents
+from jedi.service.jobs import job_details
 from jedi.service.system import check
 from jedi.taskbuffer.jobs import dispatch
 from jedi.watchdog.all_dogs import DOGS
@@ -75,7 +77,7 @@ def test_held_after_it_has_run(world: World) -> None:
     pilot = Pilot(world)
     [job] = pilot.made.jobs
     with world.engine.begin() as tx:
-        [one] = jobs.hold(tx, ME, [job], None, after=True)
+        [one] = job_details.hold(tx, ME, [job], None, after=True)
         assert (one.hold_kind, one.hold_next) == (None, "user_request")
     pilot.finish()
     adder(world).run_once()
@@ -83,12 +85,12 @@ def test_held_after_it_has_run(world: World) -> None:
     assert pgi(world) == ["Post-processing-Hold"]
     assert (pilot.statuses(), pilot.published("output")) == (["holding"], [])
     with world.engine.begin() as tx:
-        [file] = jobs.outputs(tx, job)
-        found = contents.of_job(tx, world.ddm, job, file.file_id)
+        [file] = job_details.outputs(call(tx), job)
+        found = contents.of_job(call(tx, ddm=world.ddm), job, file_id=file.file_id)
     assert (found.name, found.adler32) == (file.lfn, adler32(found.path))
     assert found.path.stat().st_size == file.size
     with world.engine.begin() as tx:
-        [one] = jobs.release(tx, ME, [job], None)
+        [one] = job_details.release(tx, ME, [job], None)
         assert one.pgi_state == "Post-processing"
     adder(world).run_once()
     assert (pilot.statuses(), len(pilot.published("output"))) == (["finished"], 1)
@@ -99,7 +101,7 @@ def test_held_after_it_has_run(world: World) -> None:
 def test_a_failed_payload_is_not_held(world: World) -> None:
     pilot = Pilot(world)
     with world.engine.begin() as tx:
-        jobs.hold(tx, ME, pilot.made.jobs, None, after=True)
+        job_details.hold(tx, ME, pilot.made.jobs, None, after=True)
     pilot.tell(pilot.jobs[0], "failed", [], error_code="payload_exit")
     adder(world).run_once()
     assert (pilot.statuses(), pgi(world)) == (["failed"], ["Finished"])
@@ -108,8 +110,8 @@ def test_a_failed_payload_is_not_held(world: World) -> None:
 def test_not_held_after_all(world: World) -> None:
     pilot = Pilot(world)
     with world.engine.begin() as tx:
-        jobs.hold(tx, ME, pilot.made.jobs, None, after=True)
-        jobs.release(tx, ME, pilot.made.jobs, None)
+        job_details.hold(tx, ME, pilot.made.jobs, None, after=True)
+        job_details.release(tx, ME, pilot.made.jobs, None)
     pilot.finish()
     adder(world).run_once()
     assert pilot.statuses() == ["finished"]
@@ -122,13 +124,13 @@ def test_what_is_held_while_it_is_added_stays(world: World) -> None:
     agent, taken = claimed(world)
     verdicts = [(job, agent.work(job)) for job in taken]
     with world.engine.begin() as tx:
-        jobs.hold(tx, ME, pilot.made.jobs, None)
+        job_details.hold(tx, ME, pilot.made.jobs, None)
     with world.engine.begin() as tx:
         agent.apply(tx, verdicts)
     assert pgi(world) == ["Post-processing-Hold"]
     sound(world)
     with world.engine.begin() as tx:
-        jobs.release(tx, ME, pilot.made.jobs, None)
+        job_details.release(tx, ME, pilot.made.jobs, None)
     adder(world).run_once()
     assert (pilot.statuses(), len(pilot.published("output"))) == (["finished"], 1)
 
@@ -137,15 +139,15 @@ def test_the_mover_leaves_held_outputs(world: World) -> None:
     made = transferring_jobs(world, 2)
     mover = Mover(world)
     with world.engine.begin() as tx:
-        jobs.hold(tx, ME, made.jobs[:1], None)
+        job_details.hold(tx, ME, made.jobs[:1], None)
         loads = mover.claim(tx, 9)
     plans = [(load, mover.work(load)) for load in loads]
     with world.engine.begin() as tx:
-        jobs.hold(tx, ME, made.jobs[1:], None)  # too late for the copy, not for the job
+        job_details.hold(tx, ME, made.jobs[1:], None)  # too late for the copy, not for the job
         mover.apply(tx, plans)
     assert statuses(world, made.task) == ["transferring"] * 2
     with world.engine.begin() as tx:
-        jobs.release(tx, ME, made.jobs, None)
+        job_details.release(tx, ME, made.jobs, None)
     mover.run_once()
     assert statuses(world, made.task) == ["finished"] * 2
 
@@ -157,17 +159,17 @@ def test_in_a_pilot_only_where_it_is_allowed(world: World) -> None:
         world.engine.begin() as tx,
         pytest.raises(Refused, match="SITE_A does not allow held jobs"),
     ):
-        jobs.hold(tx, ME, [job], None)
+        job_details.hold(tx, ME, [job], None)
     allow(world)
     with world.engine.begin() as tx:
-        [one] = jobs.hold(tx, ME, [job], None)
+        [one] = job_details.hold(tx, ME, [job], None)
     assert one.pgi_state == "Delegated-Hold"
     assert one.hold_deadline is not None
     assert one.hold_since is not None
     assert (one.hold_deadline - one.hold_since).total_seconds() == 7200
     assert told(world, pilot) == "hold"
     with world.engine.begin() as tx:
-        jobs.release(tx, ME, [job], None)
+        job_details.release(tx, ME, [job], None)
     assert (told(world, pilot), pgi(world)) == ("none", ["Delegated"])
 
 
@@ -175,9 +177,9 @@ def test_a_hold_in_a_pilot_changes_no_plan(world: World) -> None:
     allow(world)
     pilot = Pilot(world)
     with world.engine.begin() as tx:
-        jobs.hold(tx, ME, pilot.made.jobs, None, after=True)
-        jobs.hold(tx, ME, pilot.made.jobs, None)
-        jobs.release(tx, ME, pilot.made.jobs, None)
+        job_details.hold(tx, ME, pilot.made.jobs, None, after=True)
+        job_details.hold(tx, ME, pilot.made.jobs, None)
+        job_details.release(tx, ME, pilot.made.jobs, None)
     pilot.finish()
     adder(world).run_once()
     assert pgi(world) == ["Post-processing-Hold"]
@@ -187,7 +189,7 @@ def test_a_payload_that_ends_before_it_hears_of_its_hold(world: World) -> None:
     allow(world)
     pilot = Pilot(world)
     with world.engine.begin() as tx:
-        jobs.hold(tx, ME, pilot.made.jobs, None)
+        job_details.hold(tx, ME, pilot.made.jobs, None)
     pilot.finish()
     assert pgi(world) == ["Post-processing"]
     adder(world).run_once()
@@ -201,7 +203,7 @@ def test_a_slot_is_not_held_for_ever(world: World) -> None:
     allow(world)
     pilot = Pilot(world)
     with world.engine.begin() as tx:
-        jobs.hold(tx, ME, pilot.made.jobs, None)
+        job_details.hold(tx, ME, pilot.made.jobs, None)
         tx.execute(text("UPDATE jedi_jobs SET hold_deadline = jedi_now() - interval '1 s'"))
     assert walk(world, DOGS["timeouts"]) == {"hold_timeout": 1}
     assert (pilot.statuses(), pgi(world)) == (["failed"], ["Failed-Cancelled"])
@@ -209,7 +211,7 @@ def test_a_slot_is_not_held_for_ever(world: World) -> None:
         held = text("SELECT count(*) FROM jedi_job_allocations WHERE released_at IS NULL")
         assert tx.scalar(held) == 0
         with pytest.raises(Refused):
-            jobs.release(tx, ME, pilot.made.jobs, None)
+            job_details.release(tx, ME, pilot.made.jobs, None)
     assert told(world, pilot) == "kill"
 
 
@@ -219,10 +221,10 @@ def test_cancel_before_it_is_added(world: World, *, held: bool) -> None:
     pilot.finish()
     with world.engine.begin() as tx:
         if held:
-            jobs.hold(tx, ME, pilot.made.jobs, None)
-        jobs.cancel(tx, ME, pilot.made.jobs, None)
+            job_details.hold(tx, ME, pilot.made.jobs, None)
+        job_details.cancel(tx, ME, pilot.made.jobs, None)
     with world.engine.begin() as tx:
-        jobs.tidy(tx, world.ddm, pilot.made.jobs)
+        job_details.tidy(tx, world.ddm, pilot.made.jobs)
     assert not pilot.staging(pilot.jobs[0]).exists()
     assert (pilot.statuses(), pgi(world)) == (["cancelled"], ["Failed-Cancelled"])
     adder(world).run_once()
@@ -239,7 +241,7 @@ def test_cancel_while_it_is_added(world: World) -> None:
     pilot.finish()
     agent, taken = claimed(world)
     with world.engine.begin() as tx:
-        jobs.cancel(tx, ME, pilot.made.jobs, None)
+        job_details.cancel(tx, ME, pilot.made.jobs, None)
     verdicts = [(job, agent.work(job)) for job in taken]
     assert len(pilot.published("output")) == 1
     with world.engine.begin() as tx:
@@ -251,9 +253,9 @@ def test_cancel_while_it_is_added(world: World) -> None:
 def test_cancel_while_outputs_move(world: World) -> None:
     made = transferring_jobs(world, 1)
     with world.engine.begin() as tx:
-        jobs.cancel(tx, ME, made.jobs, None)
+        job_details.cancel(tx, ME, made.jobs, None)
     with world.engine.begin() as tx:
-        jobs.tidy(tx, world.ddm, made.jobs)
+        job_details.tidy(tx, world.ddm, made.jobs)
     assert world.ddm.list_files(f"test:{made.task}.output") == []
     assert statuses(world, made.task) == ["cancelled"]
 
@@ -264,11 +266,11 @@ def test_a_task_says_where_its_jobs_stop(world: World) -> None:
     made = command_jobs(world, task, "activated")
     with world.engine.begin() as tx:
         assert dispatch.acquire(tx, "SITE_A", 9, Resources(cores=1), "a", "p") == []
-        one = jobs.get(tx, made)[0]
+        one = job_details.get(tx, made)[0]
         assert (one.pgi_state, one.pgi_substate) == ("Pre-processing-Hold", "Manual-Stage-In")
-        jobs.release(tx, OWNER, made[:1], None)
-        jobs.release(tx, OWNER, made[1:], None)
-        assert {one.hold_next for one in jobs.get(tx, made)} == {"manual_stage_out"}
+        job_details.release(tx, OWNER, made[:1], None)
+        job_details.release(tx, OWNER, made[1:], None)
+        assert {one.hold_next for one in job_details.get(tx, made)} == {"manual_stage_out"}
 
 
 def test_a_killed_task_waits_for_no_release(world: World) -> None:
@@ -288,5 +290,8 @@ def test_a_killed_task_waits_for_no_release(world: World) -> None:
     ask(world, task, "kill")
     cycle(world)
     with world.engine.begin() as tx:
-        told = {job.panda_id: (job.status, job.hold_kind) for job in jobs.get(tx, [first, second])}
+        told = {
+            job.panda_id: (job.status, job.hold_kind)
+            for job in job_details.get(tx, [first, second])
+        }
     assert told == {first: ("holding", None), second: ("cancelled", None)}

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 from sqlalchemy import Engine, text
+from support.calls import call
 from support.commanding import end, everything, files, jobs, running, take
 from support.generating import document, generate, ready, rows
 from support.helpers import put_file_dataset, unguard
@@ -21,7 +22,7 @@ from jedi.core.errors import NotFound
 from jedi.core.kills import KILLS, Kill, kill
 from jedi.core.reasons import JOBS
 from jedi.model.jobs.wire import DIAG_MAX, Beat, Report, Reports, Resources
-from jedi.service import tasks
+from jedi.service.tasks import task_details
 from jedi.taskbuffer.ends import job_ends
 from jedi.taskbuffer.ends.job_ends import JobEnd
 from jedi.taskbuffer.jobs import dispatch
@@ -153,7 +154,7 @@ def test_kill_codes_are_kept(engine: Engine) -> None:
             ],
             "me",
         )
-        found = tasks.jobs(tx, made.task)
+        found = task_details.jobs(tx, made.task)
     assert [(job.kill_code, job.kill_number) for job in found] == [
         ("killed", 50),
         ("rebrokered", 8),
@@ -172,7 +173,9 @@ def end_as(world: World, panda_id: int, target: str, code: str) -> None:
 
 def stands(world: World, task: int, panda_id: int) -> list[tuple[int, str]]:
     with world.engine.begin() as tx:
-        return [(job.panda_id, job.status) for job in tasks.descendants(tx, task, panda_id)]
+        return [
+            (job.panda_id, job.status) for job in task_details.descendants(call(tx), task, panda_id)
+        ]
 
 
 @pytest.mark.parametrize(
@@ -192,7 +195,7 @@ def test_why_a_job_takes_over(world: World, target: str, code: str, relation: st
     everything(world)
     [second] = jobs(world, task, "activated")
     with world.engine.begin() as tx:
-        one, two = tasks.jobs(tx, task)
+        one, two = task_details.jobs(tx, task)
     assert (one.predecessors, one.relation) == (None, None)
     assert (two.predecessors, two.relation) == ([first], relation)
     assert (two.unit_nr, two.origin_panda_id, two.priority) == (one.unit_nr, first, one.priority)
@@ -232,7 +235,7 @@ def test_inputs_of_several_jobs_in_one(world: World) -> None:
     end_as(world, large, "failed", "payload_exit")
     assert stands(world, task, two) == [(large, "failed"), (small, "closed")]
     with world.engine.begin() as tx, pytest.raises(NotFound):
-        tasks.descendants(tx, task, 10**9)
+        task_details.descendants(call(tx), task, 10**9)
 
 
 # ------------------------------------------------------------------------- attempts and failures

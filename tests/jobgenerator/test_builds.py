@@ -16,7 +16,7 @@ from jedi.agent.base import World
 from jedi.core import clock
 from jedi.core.errors import BadInput
 from jedi.model.tasks.text import validate
-from jedi.service import commands
+from jedi.service.tasks import commanding
 from jedi.taskbuffer.ends import job_ends
 from jedi.taskbuffer.ends.job_ends import JobEnd
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
@@ -177,11 +177,11 @@ def test_a_retry_builds_again_what_failed(world: World) -> None:
     for _ in range(3):
         again(world, target="failed")
     with world.engine.begin() as tx:
-        commands.command(tx, "anna", task_id, "finish")
+        commanding.command(tx, "anna", task_id, "finish")
     cycle(world)
     assert row_of(world, task_id).status == "failed"
     with world.engine.begin() as tx:
-        commands.command(tx, "anna", task_id, "retry")
+        commanding.command(tx, "anna", task_id, "retry")
     cycle(world, jobs_end_too=False)
     again(world)
     again(world)

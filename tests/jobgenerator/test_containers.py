@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from support.calls import call
 from support.commanding import ask, cycle, end, everything, jobs, sound, status, take
 from support.generating import document, generate, ready, rows
 from support.helpers import publish, put_file_dataset
@@ -18,7 +19,8 @@ from support.task_rows import INPUT, put, row_of
 from jedi.agent.base import World
 from jedi.core.errors import BadInput, LockLost, NotFound
 from jedi.model.tasks.text import validate
-from jedi.service import contents, recovery, tasks
+from jedi.service.files import contents
+from jedi.service.tasks import recovering, task_details
 from jedi.taskbuffer.inputs import instances
 from jedi.taskbuffer.jobs import orders
 from jedi.taskrefiner.agent import TaskRefiner
@@ -84,8 +86,9 @@ def test_each_site_has_a_dataset_in_the_container(world: World) -> None:
     assert world.ddm.dataset("a:out").state == "closed"
     assert len(world.ddm.list_files("a:out")) == 2
     with world.engine.begin() as tx:
-        files = tasks.outputs(tx, task)
-        found = [contents.of_output(tx, world.ddm, task, file.file_id) for file in files]
+        files = task_details.outputs(call(tx), task)
+        asked = call(tx, ddm=world.ddm)
+        found = [contents.of_output(asked, task, file.file_id) for file in files]
     assert {one.name for one in found} == {one.lfn for one in world.ddm.list_files("a:out")}
     assert [one.path.is_file() for one in found] == [True, True]
     sound(world)
@@ -161,7 +164,7 @@ def test_lost_files_are_named_by_the_container(world: World) -> None:
     (file,) = world.ddm.list_files(gone.datasetname)
     world.ddm.remove_files(gone.datasetname, [file.lfn])
     with world.engine.begin() as tx:
-        found = recovery.recover(tx, world.ddm, "anna", dataset="a:out")
+        found = recovering.recover(call(tx, "anna", ddm=world.ddm), dataset="a:out")
     assert found.tasks[0].files == {gone.datasetname: [file.lfn]}
     everything(world)
     finish(world, task)

@@ -8,6 +8,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from support.calls import call
 from support.commanding import (
     OWNER,
     add_inputs,
@@ -36,9 +37,9 @@ from jedi.core.errors import BadInput, NotFound, Refused
 from jedi.jobgenerator.agent import JobGenerator
 from jedi.model.queries import FileQuery
 from jedi.model.tasks.text import validate
-from jedi.service import jobs as job_service
-from jedi.service import tasks as service
-from jedi.service.why import why
+from jedi.service.jobs import job_details as job_service
+from jedi.service.tasks import task_details as service
+from jedi.service.tasks.why import why
 from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.ends import job_ends
 from jedi.taskbuffer.ends.job_ends import JobEnd
@@ -111,9 +112,9 @@ def test_jobs_wait_and_end_with_the_merge(world: World) -> None:
     everything(world)
     assert status(world, task) == "done"
     with world.engine.begin() as tx:
-        assert [file.lfn for file in service.outputs(tx, task)] == ["o.000001"]
-        assert {file.type for file in service.files(tx, task)} == {"input", "output", "log"}
-        assert len(service.files(tx, task, FileQuery(["trn_output"]))) == 4
+        assert [file.lfn for file in service.outputs(call(tx), task)] == ["o.000001"]
+        assert {file.type for file in service.files(call(tx), task)} == {"input", "output", "log"}
+        assert len(service.files(call(tx), task, query=FileQuery(["trn_output"]))) == 4
     with pytest.raises(NotFound):
         world.ddm.dataset("a:panda.um.out")
     assert world.ddm.dataset("a:panda.um.out.log").state == "closed"
@@ -401,7 +402,7 @@ def test_a_site_that_goes_offline_gives_its_merge_jobs_back(world: World) -> Non
     everything(world)
     assert len(merge_jobs(world, task)) == 1
     with world.engine.begin() as tx:
-        held = why(tx, task)
+        held = why(call(tx), task)
     assert (held.code, held.detail) == (
         "merging",
         "4 jobs wait until their outputs are merged. No site takes their merge jobs.",

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
+from support.calls import call
 from support.helpers import put_file_dataset
 from support.situations import pilots_ask
 from support.task_rows import good, put, row_of
@@ -19,7 +20,7 @@ from jedi.core import clock
 from jedi.core.errors import BadInput
 from jedi.model.tasks.period import Period
 from jedi.model.tasks.text import validate
-from jedi.service import commands, why
+from jedi.service.tasks import commanding, why
 from jedi.watchdog import periods
 
 NOON = datetime(2027, 5, 3, 12, tzinfo=UTC)  # a Monday
@@ -148,7 +149,7 @@ def test_a_job_each_period_until_all_files_are_used(world: World) -> None:
     at(world, 9)
     assert jobs(world) == 1
     with world.engine.begin() as tx:
-        held = why.why(tx, task_id)
+        held = why.why(call(tx), task_id)
     assert (held.code, held.next_try) == ("period", NOON + timedelta(minutes=10))
     at(world, 11)
     assert (jobs(world), jobs(world)) == (2, 2)
@@ -167,7 +168,7 @@ def test_an_endless_task_ends_when_it_is_told_to(world: World) -> None:
         assert jobs(world) == hour
         assert files(world) == {"finished": hour, "waiting": 1}
     with world.engine.begin() as tx:
-        commands.command(tx, "anna", task_id, "finish")
+        commanding.command(tx, "anna", task_id, "finish")
     cycle(world)
     assert row_of(world, task_id).status == "finished"
     assert files(world) == {"finished": 3, "waiting": 1}
@@ -179,11 +180,11 @@ def test_periods_of_a_paused_task_are_lost(world: World) -> None:
     task_id = start(world, period="1 h", nFiles=9)
     assert jobs(world) == 1
     with world.engine.begin() as tx:
-        commands.command(tx, "anna", task_id, "pause")
+        commanding.command(tx, "anna", task_id, "pause")
     at(world, 150)
     assert jobs(world) == 1
     with world.engine.begin() as tx:
-        commands.command(tx, "anna", task_id, "resume")
+        commanding.command(tx, "anna", task_id, "resume")
     cycle(world)
     assert jobs(world) == 1
     at(world, 181)
@@ -214,7 +215,7 @@ def test_a_retry_goes_on_with_what_waits(world: World, keys: dict[str, Any]) -> 
     assert jobs(world) == 1
     for command in ("finish", "retry"):
         with world.engine.begin() as tx:
-            commands.command(tx, "anna", task, command, {})
+            commanding.command(tx, "anna", task, command, {})
         cycle(world)
         expected = {"finish": "finished", "retry": "ready"}[command]
         assert row_of(world, task).status == expected

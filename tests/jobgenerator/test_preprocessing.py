@@ -23,7 +23,7 @@ from jedi.model.tasks.preprocessing import fill
 from jedi.model.tasks.text import validate
 from jedi.pilot import metadata
 from jedi.pilot.base import PayloadFailure
-from jedi.service import commands
+from jedi.service.tasks import commanding
 
 SPEC = {"transPath": "make-list", "jobParameters": "$JEDITASKID"}
 READ = {
@@ -121,7 +121,7 @@ def test_a_failed_job_is_tried_again_and_fails_the_task_in_the_end(world: World)
     assert (task.status, task.reason_code) == ("failed", "preprocessing_failed")
     assert task.errordialog == "The pre-processing job failed: r"
     with world.engine.begin() as tx:
-        commands.command(tx, "anna", task_id, "retry")
+        commanding.command(tx, "anna", task_id, "retry")
     cycle(world, jobs_end_too=False)
     assert row_of(world, task_id).status == "preprocessing"
     put_file_dataset(world, "demo:found", {"f": b"f"}, ENDPOINT)
@@ -146,7 +146,7 @@ def test_what_was_not_told_breaks_the_task(world: World, told: dict[str, Any], r
 def test_a_task_can_be_killed_meanwhile(world: World) -> None:
     task_id = start(world)
     with world.engine.begin() as tx:
-        commands.command(tx, "anna", task_id, "kill")
+        commanding.command(tx, "anna", task_id, "kill")
     cycle(world, jobs_end_too=False)
     end_jobs(world, "cancelled")
     cycle(world)
@@ -159,7 +159,7 @@ def test_what_was_never_told_is_not_executed(world: World) -> None:
         task_id = start(world)
         with world.engine.begin() as tx:
             if stop:
-                commands.command(tx, "anna", task_id, stop)
+                commanding.command(tx, "anna", task_id, stop)
         for _ in range(3):
             cycle(world, jobs_end_too=False)
             end_jobs(world, "cancelled" if stop else "failed")
@@ -169,7 +169,7 @@ def test_what_was_never_told_is_not_executed(world: World) -> None:
             world.engine.begin() as tx,
             pytest.raises(Refused, match="has not reported its result"),
         ):
-            commands.command(tx, "anna", task_id, "incexec")
+            commanding.command(tx, "anna", task_id, "incexec")
 
 
 def test_it_goes_on_with_new_input(world: World) -> None:
@@ -179,7 +179,7 @@ def test_it_goes_on_with_new_input(world: World) -> None:
     tell(world, {"SET": "found", "HOW": "x"})
     cycle(world)
     with world.engine.begin() as tx:
-        commands.command(tx, "anna", task_id, "incexec", {"parameters": {"nFiles": 5}})
+        commanding.command(tx, "anna", task_id, "incexec", {"parameters": {"nFiles": 5}})
     cycle(world)
     assert row_of(world, task_id).status == "done"
     assert len(jobs(world)) == 2

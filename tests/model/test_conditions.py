@@ -14,7 +14,7 @@ from jedi.agent.base import World
 from jedi.core.errors import BadInput
 from jedi.model.conditions import Condition, ListField, parse_conditions
 from jedi.model.queries import EVERY_JOB, JobQuery, ListPage, TaskQuery
-from jedi.service import tasks
+from jedi.service.tasks import task_details
 from jedi.taskbuffer.ends import job_ends
 from jedi.taskbuffer.ends.job_ends import JobEnd
 from jedi.taskbuffer.reports import owned_jobs
@@ -58,10 +58,10 @@ def test_an_unknown_status_is_a_mistake(world: World) -> None:
     with world.engine.begin() as tx:
         for texts in (["status=dune"], ["status!=running,dune"]):
             with pytest.raises(BadInput) as found:
-                tasks.find(tx, TaskQuery(where=texts))
+                task_details.find(tx, TaskQuery(where=texts))
             [problem] = found.value.problems
             assert (problem.rule, problem.remedy) == ("no such status: dune", "Did you mean done?")
-        assert tasks.find(tx, TaskQuery(where=["status~dune*"])) == []
+        assert task_details.find(tx, TaskQuery(where=["status~dune*"])) == []
         with pytest.raises(BadInput, match="no such status: actived") as found:
             owned_jobs.owned(tx, "anna", JobQuery(where=["status=actived"]), 50)
         assert found.value.problems[0].remedy == "Did you mean activated?"
@@ -92,15 +92,15 @@ def test_lists_are_filtered(world: World, where: list[str], names: list[str]) ->
                 text("UPDATE jedi_tasks SET taskname = :n WHERE jeditaskid = :t"),
                 {"n": name, "t": task},
             )
-        assert [one.task_name for one in tasks.find(tx, TaskQuery(where=where))] == names
+        assert [one.task_name for one in task_details.find(tx, TaskQuery(where=where))] == names
 
 
 def test_pages_follow_each_other(world: World) -> None:
     """Keyset cursors: the last id of a page begins the next one."""
     ids = put(world, *(good(f"a:o{n}") for n in range(5)))
     with world.engine.begin() as tx:
-        first = tasks.find(tx, page=ListPage(limit=2))
-        second = tasks.find(tx, page=ListPage(limit=2, before=first[-1].jedi_task_id))
+        first = task_details.find(tx, page=ListPage(limit=2))
+        second = task_details.find(tx, page=ListPage(limit=2, before=first[-1].jedi_task_id))
         assert [one.jedi_task_id for one in (*first, *second)] == ids[:0:-1]
 
 
@@ -140,7 +140,7 @@ def test_lists_of_jobs_take_the_same_language(
         ends = [JobEnd(job, "cancelled", "cancelled_by_user", "r") for job in made.jobs[2:]]
         job_ends.end_jobs(tx, ends, "test")
         wanted = [made.jobs[number] for number in found]
-        of_task = tasks.jobs(tx, made.task, JobQuery(where=where))
+        of_task = task_details.jobs(tx, made.task, JobQuery(where=where))
         assert [one.panda_id for one in of_task] == wanted
         owned = owned_jobs.owned(tx, "anna", JobQuery(where=where), 50)
         assert [one.panda_id for one in owned] == wanted[::-1]
@@ -156,11 +156,11 @@ def test_pages_of_jobs_follow_each_other(world: World) -> None:
     with world.engine.begin() as tx:
         made = make_jobs(tx, 5)
         give(tx, "anna")
-        first = tasks.jobs(tx, made.task, limit=2)
-        second = tasks.jobs(tx, made.task, limit=2, after=first[-1].panda_id)
+        first = task_details.jobs(tx, made.task, limit=2)
+        second = task_details.jobs(tx, made.task, limit=2, after=first[-1].panda_id)
         assert [one.panda_id for one in (*first, *second)] == made.jobs[:4]
         newest = owned_jobs.owned(tx, "anna", EVERY_JOB, 2)
         older = owned_jobs.owned(tx, "anna", EVERY_JOB, 2, before=newest[-1].panda_id)
         assert [one.panda_id for one in (*newest, *older)] == made.jobs[:0:-1]
         with pytest.raises(BadInput, match="no field is called name"):
-            tasks.jobs(tx, made.task, JobQuery(where=["name=x"]))
+            task_details.jobs(tx, made.task, JobQuery(where=["name=x"]))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
+from support.calls import call
 from support.commanding import (
     OWNER,
     ask,
@@ -29,7 +30,7 @@ from support.task_rows import row_of
 
 from jedi.agent.base import World
 from jedi.postprocessor.outcome import EndingRules, Findings
-from jedi.service.recovery import recover
+from jedi.service.tasks.recovering import recover
 from jedi.taskbuffer.inputs import validation
 
 
@@ -155,7 +156,7 @@ def test_outputs_that_are_gone_are_named_and_made_again(world: World) -> None:
     assert [tuple(one) for one in rows(world, counted)] == [("finished", 2, 1)]
     sound(world)
     with world.engine.begin() as tx:
-        found = recover(tx, world.ddm, OWNER, [task])
+        found = recover(call(tx, OWNER, ddm=world.ddm), [task])
     assert [one.files for one in found.tasks] == [{"a:out": [gone.lfn]}]
     everything(world)
     assert work_off(world, task) == "done"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
+from support.calls import call
 from support.commanding import counts, everything, jobs, running, sound, status, take
 from support.commanding import end as end_jobs
 from support.generating import rows
@@ -20,7 +21,7 @@ from jedi.agent.base import World
 from jedi.core.knobs import Knobs
 from jedi.model.jobs.scouting import Measured, Progress, Scouted
 from jedi.postprocessor.scouts import judge, shaped
-from jedi.service import tasks as service
+from jedi.service.tasks import task_details as service
 from jedi.taskbuffer.db import knobs
 from jedi.watchdog import retries
 from jedi.watchdog.all_dogs import DOGS
@@ -243,7 +244,7 @@ def test_what_failed_jobs_proved_is_not_measured_away(world: World, measured_fir
 def figure(world: World, task: int, name: str = "ramCount") -> Any:
     """A figure as `show` has it."""
     with world.engine.begin() as tx:
-        [found] = [one for one in service.show(tx, task).measured if one.name == name]
+        [found] = [one for one in service.show(call(tx), task).measured if one.name == name]
     return astuple(found)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
+from support.calls import call
 from support.commanding import (
     add_inputs,
     ask,
@@ -32,8 +33,8 @@ from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.jobgenerator.agent import JobGenerator
 from jedi.model.jobs.wire import AcquireRequest, Resources
 from jedi.postprocessor.agent import PostProcessor
-from jedi.service import tasks as service
 from jedi.service.pilots import pilot_requests
+from jedi.service.tasks import task_details as service
 from jedi.taskbuffer.reports import listings
 from jedi.taskbuffer.tasks import tasks
 from jedi.taskbuffer.tasks.tasks import Move
@@ -181,12 +182,12 @@ def test_when_all_scouts_have_ended_the_others_follow(world: World) -> None:
 def test_people_see_what_was_measured(world: World) -> None:
     task = scouting(world)
     with world.engine.begin() as tx:
-        assert service.show(tx, task).measured == []
+        assert service.show(call(tx), task).measured == []
     end(world, jobs(world, task, "activated"))
     everything(world)
     with world.engine.begin() as tx:
-        found = {one.name: (one.value, one.unit) for one in service.show(tx, task).measured}
-        steps = [step for step in service.history(tx, task) if step.status == "running"]
+        found = {one.name: (one.value, one.unit) for one in service.show(call(tx), task).measured}
+        steps = [step for step in service.history(call(tx), task) if step.status == "running"]
         assert listings.MEASURED.rows(tx, task=task + 1) == []
     assert found["ramCount"] == (700, "MBPerCore")
     assert found["cpuTime"] == (5400, "HS06sPerEvent")

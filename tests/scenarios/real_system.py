@@ -31,11 +31,13 @@ from jedi.demo.__main__ import still_running
 from jedi.host import processes
 from jedi.host.home import Home
 from jedi.model.queries import JobQuery
-from jedi.service import commands, contents, submission, tasks, waiting
-from jedi.service.examined import Document, examined
+from jedi.service.files import contents
+from jedi.service.submission import storing
+from jedi.service.submission.examined import Document, examined
 from jedi.service.system import knobs as system_knobs
-from jedi.service.tasks import TaskDetails
-from jedi.service.why import why
+from jedi.service.tasks import commanding, task_details, waiting
+from jedi.service.tasks.task_details import TaskDetails
+from jedi.service.tasks.why import why
 from jedi.standalone.embedded import Embedded
 from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.db.engine import connect
@@ -207,7 +209,7 @@ class System:
             **keys,
         }
         with self.engine.begin() as tx:
-            done = submission.submit(
+            done = storing.submit(
                 tx,
                 self.ddm(tx),
                 examined(Document(yaml.safe_dump(document), "yaml", self.home.path), caller()),
@@ -217,7 +219,7 @@ class System:
     def ask(self, command: str, task: int) -> None:
         """`kill` or `retry` a task."""
         with self.engine.begin() as tx:
-            commands.command(tx, caller(), task, command)
+            commanding.command(tx, caller(), task, command)
 
     def settle(self, *ids: int, within_s: float = DEADLINE_S) -> list[str]:
         """Wait until tasks have come to their ends; their statuses."""
@@ -225,7 +227,7 @@ class System:
 
         def settled() -> bool:
             with self.engine.begin() as tx:
-                seen[:] = waiting.look(tx, ids)
+                seen[:] = waiting.look(call(tx), [*ids])
             return all(one.settled for one in seen)
 
         try:
@@ -238,23 +240,24 @@ class System:
     def held(self, task: int) -> str:
         """The reason that holds a task, and its jobs that are still alive."""
         with self.engine.begin() as tx:
-            live = tasks.jobs(tx, task, JobQuery(status=sorted(states.JOB_LIVE)))
-            return f"{why(tx, task)}\n{live}"
+            live = task_details.jobs(tx, task, JobQuery(status=sorted(states.JOB_LIVE)))
+            return f"{why(call(tx), task)}\n{live}"
 
     def show(self, task: int) -> TaskDetails:
         with self.engine.begin() as tx:
-            return tasks.show(tx, task)
+            return task_details.show(call(tx), task)
 
     def statuses(self, task: int) -> list[str]:
         """Every status that a task has had, in order."""
         with self.engine.begin() as tx:
-            return [step.status for step in tasks.history(tx, task)]
+            return [step.status for step in task_details.history(call(tx), task)]
 
     def outputs(self, task: int) -> list[Path]:
         """Where the finished outputs of a task lie."""
         with self.engine.begin() as tx:
-            ddm, files = self.ddm(tx), tasks.outputs(tx, task)
-            return [contents.of_output(tx, ddm, task, file.file_id).path for file in files]
+            asked = call(tx, ddm=self.ddm(tx))
+            files = task_details.outputs(asked, task)
+            return [contents.of_output(asked, task, file.file_id).path for file in files]
 
     def lines(self, task: int) -> list[str]:
         """Everything that the jobs of a task wrote, in order."""

@@ -18,11 +18,12 @@ import pytest
 from scenarios.real_system import System
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
+from support.calls import call
 
 from benchmarks.common import Result, host, save
 from jedi.core import clock
 from jedi.demo.__main__ import still_running
-from jedi.service import waiting
+from jedi.service.tasks import waiting
 
 pytestmark = pytest.mark.long
 
@@ -62,7 +63,7 @@ def live_through(system: System, killed: Counter[str]) -> list[int]:
     while clock.monotonic() < end:
         with suppress(OperationalError):
             with system.engine.begin() as tx:
-                open_ones = [one for one in waiting.look(tx, tasks) if not one.settled]
+                open_ones = [one for one in waiting.look(call(tx), tasks) if not one.settled]
             for _ in range(IN_FLIGHT - len(open_ones)):
                 tasks.append(
                     system.copying(

@@ -11,7 +11,7 @@ import pytest
 from scenarios.real_system import System, until
 from support.statuses import statuses
 
-from jedi.service import tasks
+from jedi.service.tasks import task_details
 
 pytestmark = pytest.mark.long
 
@@ -92,7 +92,7 @@ def test_who_dies_when_files_are_merged_leaves_each_merged_once(
     def at_work(tries: int) -> bool:
         """Merge jobs of so many tries are there."""
         with home.engine.begin() as tx:
-            made = [job for task in ids for job in tasks.jobs(tx, task)]
+            made = [job for task in ids for job in task_details.jobs(tx, task)]
         return any(job.kind == "merge" and job.attempt_nr == tries for job in made)
 
     for tries, again in ((1, MERGING), (2, ENDING)):

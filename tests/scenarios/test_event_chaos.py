@@ -24,13 +24,15 @@ import yaml
 from scenarios.real_system import SITES, System
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
+from support.calls import call
 
 from benchmarks.common import Result, host, save
 from jedi.core import clock
 from jedi.core.settings import caller
 from jedi.demo.__main__ import still_running
-from jedi.service import submission, waiting
-from jedi.service.examined import Document, examined
+from jedi.service.submission import storing
+from jedi.service.submission.examined import Document, examined
+from jedi.service.tasks import waiting
 from jedi.standalone.installation import DATABASE, packaged
 from jedi.standalone.up import SERVICE
 
@@ -78,7 +80,7 @@ def submit(system: System, examples: Path) -> int:
     for item in document["jobParameters"]:
         item["dataset"] = item["dataset"].replace("demo:simulated", "demo:out.$JEDITASKID")
     with system.engine.begin() as tx:
-        done = submission.submit(
+        done = storing.submit(
             tx,
             system.ddm(tx),
             examined(Document(yaml.safe_dump(document | DOCUMENT), "yaml", examples), caller()),
@@ -126,7 +128,7 @@ def live_through(system: System, examples: Path, killed: Counter[str]) -> list[i
     end = clock.monotonic() + CHAOS_S
     while clock.monotonic() < end:
         with suppress(OperationalError), system.engine.begin() as tx:
-            if all(one.settled for one in waiting.look(tx, tasks)):
+            if all(one.settled for one in waiting.look(call(tx), tasks)):
                 tasks.append(submit(system, examples))
         kill_one(system, tasks[-1], killed)
         time.sleep(random.expovariate(1 / PAUSE_S))

@@ -15,11 +15,14 @@ import pytest
 from scenarios.real_system import System, until
 from sqlalchemy import text
 from support.adding import add_files
+from support.calls import call
 
 from jedi.core.settings import caller
 from jedi.demo.__main__ import still_running
-from jedi.service import events, submission, tasks
-from jedi.service.examined import Document, examined
+from jedi.service.events import task_events
+from jedi.service.submission import storing
+from jedi.service.submission.examined import Document, examined
+from jedi.service.tasks import task_details
 from jedi.standalone.installation import packaged
 
 pytestmark = pytest.mark.long
@@ -44,7 +47,7 @@ def submit(system: System, examples: Path, dataset: str = "demo:simulated") -> i
     document = (examples / "eventservice.yaml").read_text().replace("demo:simulated", dataset)
     with system.engine.begin() as tx:
         ddm = system.ddm(tx)
-        return submission.submit(
+        return storing.submit(
             tx, ddm, examined(Document(document, "yaml", examples), caller())
         ).jedi_task_id
 
@@ -92,8 +95,8 @@ def merged_once(system: System, task: int) -> None:
     outputs = numbers_of(system.outputs(task))
     assert sorted(n for one in outputs for n in one) == list(range(1, FILES * EVENTS + 1))
     with system.engine.begin() as tx:
-        found = events.show(tx, task, None, None, 1000)
-        kinds = {(job.kind, job.status) for job in tasks.jobs(tx, task)}
+        found = task_events.show(call(tx), task, None, status=None, limit=1000)
+        kinds = {(job.kind, job.status) for job in task_details.jobs(tx, task)}
     assert {one.status: one.n_events for one in found.statuses}["merged"] == FILES * EVENTS
     assert found.n_left == 0
     # "they processed some event ranges" (merging) and "finished": however their pilots ended
@@ -157,7 +160,7 @@ def test_fine_grained(system: System, tmp_path: Path) -> None:
         n for n in range(1, 2 * EVENTS + 1) if n not in lost
     ]
     with system.engine.begin() as tx:
-        found = events.show(tx, task, None, None, 1)
+        found = task_events.show(call(tx), task, None, status=None, limit=1)
     counted = {one.status: one.n_events for one in found.statuses}
     assert counted["fatal"] == len(lost)
     assert counted["merged"] == 2 * EVENTS - len(lost)
@@ -181,7 +184,7 @@ def test_pilots_die(system: System, tmp_path: Path) -> None:
     assert system.settle(task) == ["done"]
     merged_once(system, task)
     with system.engine.begin() as tx:
-        ends = {(job.kind, job.error_code) for job in tasks.jobs(tx, task)}
+        ends = {(job.kind, job.error_code) for job in task_details.jobs(tx, task)}
     assert ("consumer", "lost_pilot") in ends, ends
 
 
@@ -201,8 +204,8 @@ def test_damaged_piece(system: System, tmp_path: Path) -> None:
     assert system.settle(task) == ["done"]
     merged_once(system, task)
     with system.engine.begin() as tx:
-        merges = [job.error_code for job in tasks.jobs(tx, task) if job.kind == "es_merge"]
-        ranges = events.show(tx, task, None, ["corrupted"], 1000).ranges
+        merges = [job.error_code for job in task_details.jobs(tx, task) if job.kind == "es_merge"]
+        ranges = task_events.show(call(tx), task, None, status=["corrupted"], limit=1000).ranges
     assert "stagein_checksum" in merges
     assert {one.zip_lfn for one in ranges} == {piece.name}
 
@@ -229,7 +232,7 @@ def test_copies_of_jobs(system: System, clone: str) -> None:
     numbers = sorted(int(line.split()[0]) for line in system.lines(task))
     assert numbers == list(range(1, FILES * EVENTS + 1))
     with system.engine.begin() as tx:
-        ends = Counter((j.kind, j.status, j.substatus) for j in tasks.jobs(tx, task))
+        ends = Counter((j.kind, j.status, j.substatus) for j in task_details.jobs(tx, task))
     assert ends["clone", "finished", None] == FILES
     assert ends["clone", "closed", "jc_unlock"] == FILES
     system.check()

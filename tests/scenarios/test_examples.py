@@ -14,9 +14,11 @@ from support.calls import call
 from jedi.core.errors import NotFound
 from jedi.core.settings import caller
 from jedi.demo.__main__ import EXAMPLES, Demo
-from jedi.service import datasets, recovery, submission, tasks
-from jedi.service.examined import Document, examined
+from jedi.service.datasets import dataset_details
+from jedi.service.submission import storing
+from jedi.service.submission.examined import Document, examined
 from jedi.service.system import knobs
+from jedi.service.tasks import recovering, task_details
 from jedi.standalone.installation import packaged
 
 pytestmark = pytest.mark.long
@@ -33,7 +35,7 @@ def test_events(system: System) -> None:
         ddm = system.ddm(tx)
         add_files(tx, ddm, "demo:lines", paths, "DISK_A")
         text = (examples / "events.yaml").read_text()
-        done = submission.submit(tx, ddm, examined(Document(text, "yaml", examples), caller()))
+        done = storing.submit(tx, ddm, examined(Document(text, "yaml", examples), caller()))
     assert system.settle(done.jedi_task_id) == ["done"]
     assert system.lines(done.jedi_task_id) == sorted(line for some in lines for line in some)
     written = [len(path.read_text().splitlines()) for path in system.outputs(done.jedi_task_id)]
@@ -53,15 +55,15 @@ def test_scouts(system: System) -> None:
         ddm = system.ddm(tx)
         add_files(tx, ddm, "demo:many", paths, "DISK_A")
         text = (examples / "scouts.yaml").read_text()
-        task = submission.submit(
+        task = storing.submit(
             tx, ddm, examined(Document(text, "yaml", examples), caller())
         ).jedi_task_id
     assert system.settle(task) == ["done"]
     assert system.lines(task) == sorted(line for some in lines for line in some)
     with system.engine.begin() as tx:
-        way = [step.status for step in tasks.history(tx, task)]
-        kinds = [job.kind for job in tasks.jobs(tx, task)]
-        measured = {one.name for one in tasks.show(tx, task).measured}
+        way = [step.status for step in task_details.history(call(tx), task)]
+        kinds = [job.kind for job in task_details.jobs(tx, task)]
+        measured = {one.name for one in task_details.show(call(tx), task).measured}
         knobs.put(call(tx, caller()), "scout.chunks", "0")
     assert way[-6:] == ["ready", "scouting", "scouted", "running", "prepared", "done"]
     assert sorted(kinds) == ["normal"] * 4 + ["scout"] * 10
@@ -77,20 +79,20 @@ def test_open(system: System) -> None:
     examples = packaged("examples")
     with system.engine.begin() as tx:
         ddm = system.ddm(tx)
-        datasets.create_dataset(tx, ddm, "user.me:run7", "DISK_A", is_open=True)
+        dataset_details.create_dataset(tx, ddm, "user.me:run7", "DISK_A", is_open=True)
         text = (examples / "open.yaml").read_text()
-        task = submission.submit(
+        task = storing.submit(
             tx, ddm, examined(Document(text, "yaml", examples), caller())
         ).jedi_task_id
     for path in paths:
         with system.engine.begin() as tx:
             add_files(tx, ddm, "user.me:run7", [path], "DISK_A")
     with system.engine.begin() as tx:
-        datasets.close_dataset(tx, ddm, "user.me:run7")
+        dataset_details.close_dataset(tx, ddm, "user.me:run7")
     assert system.settle(task) == ["done"]
     words = sorted(map(int, system.lines(task)))
     with system.engine.begin() as tx:
-        made = sorted(job.n_inputs for job in tasks.jobs(tx, task))
+        made = sorted(job.n_inputs for job in task_details.jobs(tx, task))
     assert made == [1, 2]
     # file numbers come from the sessions that feed: any two may be the first
     assert words in ([1, 5], [2, 4], [3, 3])
@@ -107,7 +109,7 @@ def test_paths(system: System) -> None:
     for run in (1, 2):
         with system.engine.begin() as tx:
             ddm = system.ddm(tx)
-            task = submission.submit(
+            task = storing.submit(
                 tx, ddm, examined(Document(text, "yaml", examples), caller())
             ).jedi_task_id
         assert system.settle(task) == ["done"]
@@ -127,7 +129,7 @@ def test_parent_and_child(system: System) -> None:
         ddm = system.ddm(tx)
         add_files(tx, ddm, "demo:texts", paths, "DISK_A")
         parent, child = (
-            submission.submit(
+            storing.submit(
                 tx,
                 ddm,
                 examined(Document((examples / name).read_text(), "yaml", examples), caller()),
@@ -151,7 +153,7 @@ def test_merge(system: System) -> None:
     examples = packaged("examples")
     with system.engine.begin() as tx:
         text = (examples / "merge.yaml").read_text().replace("demo:texts", "demo:merging")
-        done = submission.submit(
+        done = storing.submit(
             tx, system.ddm(tx), examined(Document(text, "yaml", examples), caller())
         )
     task = done.jedi_task_id
@@ -162,7 +164,7 @@ def test_merge(system: System) -> None:
         counted[word] += int(number)
     assert counted == {"word": 40, "again": 40}
     with system.engine.begin() as tx:
-        made = tasks.jobs(tx, task)
+        made = task_details.jobs(tx, task)
     kinds = Counter(job.kind for job in made)
     assert kinds["normal"] == 4
     assert 1 <= kinds["merge"] == len(system.outputs(task)) <= 3
@@ -184,7 +186,7 @@ def test_exhausted(system: System) -> None:
         ddm = system.ddm(tx)
         add_files(tx, ddm, "demo:slow", paths, "DISK_A")
         text = (examples / "exhausted.yaml").read_text()
-        task = submission.submit(
+        task = storing.submit(
             tx, ddm, examined(Document(text, "yaml", examples), caller())
         ).jedi_task_id
     assert system.settle(task) == ["exhausted"]
@@ -200,7 +202,7 @@ def test_exhausted(system: System) -> None:
     for path in lost:
         path.unlink()
     with system.engine.begin() as tx:
-        found = recovery.recover(tx, system.ddm(tx), caller(), [task])
+        found = recovering.recover(call(tx, caller(), ddm=system.ddm(tx)), [task])
     assert found.tasks[0].files == {"demo:twice": sorted(path.name for path in lost)}
     until(lambda: system.show(task).task.status != "done", "the task makes them again")
     assert system.settle(task) == ["done"]
@@ -214,7 +216,7 @@ def submit(system: System, name: str) -> int:
     examples = packaged("examples")
     with system.engine.begin() as tx:
         text = (examples / name).read_text()
-        return submission.submit(
+        return storing.submit(
             tx, system.ddm(tx), examined(Document(text, "yaml", examples), caller())
         ).jedi_task_id
 
@@ -233,7 +235,7 @@ def test_preprocess(system: System) -> None:
     assert system.settle(task) == ["done"]
     assert system.lines(task) == [f"hello, world of task {task}"] * 2
     with system.engine.begin() as tx:
-        kinds = [job.kind for job in tasks.jobs(tx, task)]
+        kinds = [job.kind for job in task_details.jobs(tx, task)]
     assert sorted(kinds) == ["normal", "normal", "preprocess"]
     system.check()
 
@@ -244,7 +246,7 @@ def test_build(system: System) -> None:
     assert system.settle(task) == ["done"]
     assert len(system.lines(task)) == 2
     with system.engine.begin() as tx:
-        kinds = [job.kind for job in tasks.jobs(tx, task)]
+        kinds = [job.kind for job in task_details.jobs(tx, task)]
     assert kinds.count("normal") == 2
     assert kinds.count("build") in (1, 2)
     system.check()

@@ -7,8 +7,8 @@ from scenarios.real_system import System, until
 from support.calls import call
 
 from jedi.core.settings import caller
-from jedi.service import tasks
 from jedi.service.system import knobs
+from jedi.service.tasks import task_details
 
 pytestmark = pytest.mark.long
 
@@ -38,6 +38,10 @@ def test_enough_is_enough(system: System) -> None:
     )
     assert system.settle(task) == ["finished"]
     with system.engine.begin() as tx:
-        told = [step.reason for step in tasks.history(tx, task) if step.status == "finishing"]
+        told = [
+            step.reason
+            for step in task_details.history(call(tx), task)
+            if step.status == "finishing"
+        ]
     assert "The goal of 75 % is reached." in str(told)
     system.check()

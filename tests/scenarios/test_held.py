@@ -12,7 +12,8 @@ from scenarios.real_system import System, until
 from sqlalchemy import text
 
 from jedi.core.settings import caller
-from jedi.service import jobs, tasks
+from jedi.service.jobs import job_details
+from jedi.service.tasks import task_details
 from jedi.taskbuffer.jobs.one_job import OneJob
 
 pytestmark = pytest.mark.long
@@ -23,8 +24,8 @@ ME = caller()
 def newest(system: System, task: int) -> OneJob | None:
     """The last attempt."""
     with system.engine.begin() as tx:
-        found = [job.panda_id for job in tasks.jobs(tx, task)]
-        return jobs.get(tx, [max(found)])[0] if found else None
+        found = [job.panda_id for job in task_details.jobs(tx, task)]
+        return job_details.get(tx, [max(found)])[0] if found else None
 
 
 def reach(system: System, task: int, state: str, status: str) -> int:
@@ -64,28 +65,28 @@ def test_held_from_beginning_to_end(system: System, go: Path) -> None:
     )
     job = reach(system, task, "Pre-processing-Hold", "activated")
     with system.engine.begin() as tx:
-        jobs.release(tx, ME, [job], None)
+        job_details.release(tx, ME, [job], None)
     reach(system, task, "Delegated", "running")
     with system.engine.begin() as tx:
-        jobs.hold(tx, ME, [job], None)
+        job_details.hold(tx, ME, [job], None)
     until(lambda: states(system, task) == {"T"}, "the payload stands still")
     go.touch()
     with system.engine.begin() as tx:
-        jobs.release(tx, ME, [job], None)
+        job_details.release(tx, ME, [job], None)
     reach(system, task, "Post-processing-Hold", "holding")
     with system.engine.begin() as tx:
-        jobs.cancel(tx, ME, [job], None)
+        job_details.cancel(tx, ME, [job], None)
     with system.engine.begin() as tx:
-        jobs.tidy(tx, system.ddm(tx), [job])
+        job_details.tidy(tx, system.ddm(tx), [job])
 
     until(lambda: (new := newest(system, task)) and new.panda_id > job, "another attempt")
     job = reach(system, task, "Pre-processing-Hold", "activated")
     with system.engine.begin() as tx:
-        jobs.release(tx, ME, [job], None)
+        job_details.release(tx, ME, [job], None)
     reach(system, task, "Post-processing-Hold", "holding")
     assert system.lines(task) == []
     with system.engine.begin() as tx:
-        [told] = jobs.release(tx, ME, [job], None)
+        [told] = job_details.release(tx, ME, [job], None)
     assert (told.delegation_kind, bool(told.delegation_id)) == ("local", True)
     assert system.settle(task) == ["done"]
     assert system.lines(task) == lines

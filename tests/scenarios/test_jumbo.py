@@ -12,11 +12,14 @@ import pytest
 import yaml
 from scenarios.real_system import SITES, System, until
 from sqlalchemy import text
+from support.calls import call
 
 from jedi.core.settings import caller
 from jedi.demo.__main__ import still_running
-from jedi.service import events, submission, tasks
-from jedi.service.examined import Document, examined
+from jedi.service.events import task_events
+from jedi.service.submission import storing
+from jedi.service.submission.examined import Document, examined
+from jedi.service.tasks import task_details
 from jedi.standalone.installation import packaged
 
 pytestmark = pytest.mark.long
@@ -49,7 +52,7 @@ def submit(system: System) -> int:
     document = (examples / "jumbo.yaml").read_text()
     with system.engine.begin() as tx:
         ddm = system.ddm(tx)
-        return submission.submit(
+        return storing.submit(
             tx, ddm, examined(Document(document, "yaml", examples), caller())
         ).jedi_task_id
 
@@ -85,7 +88,7 @@ def until_more(system: System, before: int) -> None:
 def merged(system: System, task: int) -> int:
     """Events of merged ranges: the EventService notes them after the end of the merge job."""
     with system.engine.begin() as tx:
-        found = events.show(tx, task, None, None, 1)
+        found = task_events.show(call(tx), task, None, status=None, limit=1)
     return {one.status: one.n_events for one in found.statuses}.get("merged", 0)
 
 
@@ -113,7 +116,7 @@ def test_jumbo_pilots_die(system: System) -> None:
     until(lambda: merged(system, task) == FILES * EVENTS, "all ranges are merged")
     assert reported(system) > 0
     with system.engine.begin() as tx:
-        jobs = tasks.jobs(tx, task)
+        jobs = task_details.jobs(tx, task)
     assert {job.site for job in jobs if job.kind == "jumbo"} == {"LARGE"}
     assert {job.site for job in jobs if job.kind in ("consumer", "co_jumbo")} == {"SITE_A"}
     assert ("jumbo", "lost_pilot") in {(job.kind, job.error_code) for job in jobs}

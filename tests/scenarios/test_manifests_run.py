@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 from scenarios.real_system import System
 from support.adding import add_files
+from support.calls import call
 
 from jedi.core.settings import caller
 from jedi.demo import truth
-from jedi.service import herds, submission
-from jedi.service.examined import Document, examined
+from jedi.service.herds import herd_report
+from jedi.service.submission import storing
+from jedi.service.submission.examined import Document, examined
 from jedi.standalone.installation import packaged
 
 pytestmark = pytest.mark.long
@@ -24,7 +26,7 @@ pytestmark = pytest.mark.long
 def submit(system: System, file: Path) -> int:
     """Submit a manifest; the id of its task."""
     with system.engine.begin() as tx:
-        return submission.submit(
+        return storing.submit(
             tx, system.ddm(tx), examined(Document(file.read_text(), "jdl", file.parent), caller())
         ).jedi_task_id
 
@@ -47,7 +49,7 @@ OutputData = "made.txt";""")
         with tarfile.open(file) as archive:
             assert sorted(archive.getnames()) == [f"StdErr_{number:02}", f"StdOut_{number:02}"]
     with system.engine.begin() as tx:
-        assert herds.show(tx, herd, 0, 100).statuses == {"finished": 10}
+        assert herd_report.show(call(tx), herd, after=0, limit=100).statuses == {"finished": 10}
     found = {file.name: file for file in system.outputs(one)}
     assert found["made.000001.txt"].read_text() == "data\n"
     with tarfile.open(found["sandbox.000001.tgz"]) as archive:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from scenarios.real_system import System
+from support.calls import call
 
-from jedi.service import tasks
+from jedi.service.tasks import task_details
 
 pytestmark = pytest.mark.long
 
@@ -18,10 +19,10 @@ def test_a_greedy_payload_gets_more(system: System) -> None:
     assert system.settle(task) == ["done"]
     assert system.lines(task) == lines
     with system.engine.begin() as tx:
-        first, second = tasks.jobs(tx, task)
-        assert [job.panda_id for job in tasks.descendants(tx, task, first.panda_id)] == [
-            second.panda_id
-        ]
+        first, second = task_details.jobs(tx, task)
+        assert [
+            job.panda_id for job in task_details.descendants(call(tx), task, first.panda_id)
+        ] == [second.panda_id]
     assert (first.error_code, first.memory_mb, second.memory_mb) == ("memory_limit", 200, 1000)
     assert first.retry_effects == ["increase_memory: asks for 1000 MB, had 200"]
     assert (second.predecessors, second.relation) == ([first.panda_id], "retry")

@@ -11,7 +11,8 @@ from support.calls import call
 from support.receivers import Receiver
 
 from jedi.core.settings import caller
-from jedi.service import cleaning, jobs, tasks
+from jedi.service.jobs import job_details
+from jedi.service.tasks import cleaning, task_details
 from jedi.service.users import notices
 
 pytestmark = pytest.mark.long
@@ -53,12 +54,12 @@ def test_users_get_messages_and_clean(system: System) -> None:
 
     assert system.lines(first) == lines
     with system.engine.begin() as tx:
-        assert sum(one.files for one in cleaning.clean(tx, caller(), first)) == 2
-        ids = [job.panda_id for job in tasks.jobs(tx, first)]
+        assert sum(one.files for one in cleaning.clean(call(tx, caller()), first)) == 2
+        ids = [job.panda_id for job in task_details.jobs(tx, first)]
 
     def purged() -> bool:
         with system.engine.begin() as tx:
-            return all(job.pgi_state == "Purged" for job in jobs.get(tx, ids))
+            return all(job.pgi_state == "Purged" for job in job_details.get(tx, ids))
 
     until(purged, "what is not to be kept is gone")
     assert (system.lines(first), system.lines(second)) == ([], lines)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from scenarios.real_system import System
 
-from jedi.service import tasks
+from jedi.service.tasks import task_details
 
 pytestmark = pytest.mark.long
 
@@ -70,5 +70,5 @@ def test_a_job_reads_a_thousand_files_of_long_names(system: System) -> None:
     assert system.settle(task) == ["done"]
     assert len(system.lines(task)) == 1000
     with system.engine.begin() as tx:
-        (job,) = tasks.jobs(tx, task)
+        (job,) = task_details.jobs(tx, task)
     assert job.attempt_nr == 1

@@ -8,8 +8,10 @@ import pytest
 import yaml
 from scenarios.real_system import System, until
 from support.adding import add_files
+from support.calls import call
 
-from jedi.service import datasets, tasks
+from jedi.service.datasets import dataset_details
+from jedi.service.tasks import task_details
 
 pytestmark = pytest.mark.long
 
@@ -81,17 +83,23 @@ def test_scouts_of_open_input_go_before_the_others(system: System) -> None:
     try:
         lines = system.texts("user:early", 4, "DISK_A")
         with system.engine.begin() as tx:
-            datasets.create_dataset(tx, system.ddm(tx), "user:growing", "DISK_A", is_open=True)
+            dataset_details.create_dataset(
+                tx, system.ddm(tx), "user:growing", "DISK_A", is_open=True
+            )
             paths = [system.inputs / f"{line.replace(':', '.')}.txt" for line in lines]
             add_files(tx, system.ddm(tx), "user:growing", paths, "DISK_A")
         task = system.copying("user:growing", nFilesPerJob=1)
         until(lambda: len(system.outputs(task)) == 4, "scouts and others are through")
         with system.engine.begin() as tx:
-            datasets.close_dataset(tx, system.ddm(tx), "user:growing")
+            dataset_details.close_dataset(tx, system.ddm(tx), "user:growing")
         assert system.settle(task) == ["done"]
         assert system.lines(task) == lines
         with system.engine.begin() as tx:
-            scouted = [step.reason for step in tasks.history(tx, task) if step.status == "scouted"]
+            scouted = [
+                step.reason
+                for step in task_details.history(call(tx), task)
+                if step.status == "scouted"
+            ]
         assert scouted == ["Scout jobs processed 2 of 2 files: all others follow."]
     finally:
         system.put("scout.chunks", 0)

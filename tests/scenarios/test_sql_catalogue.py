@@ -9,8 +9,8 @@ from support.calls import call
 from jedi.core.settings import caller
 from jedi.ddm.sqlcatalogue import SqlCatalogueDDM
 from jedi.demo import truth
-from jedi.service import submission
-from jedi.service.examined import Document, examined
+from jedi.service.submission import storing
+from jedi.service.submission.examined import Document, examined
 from jedi.service.system import knobs
 from jedi.standalone.installation import packaged
 
@@ -31,7 +31,7 @@ def example(system: System, name: str) -> int:
     """Submit one of the examples."""
     path = EXAMPLES / f"{name}.yaml"
     with system.engine.begin() as tx:
-        done = submission.submit(
+        done = storing.submit(
             tx, system.ddm(tx), examined(Document(path.read_text(), "yaml", path.parent), caller())
         )
     return done.jedi_task_id

@@ -8,12 +8,15 @@ from collections.abc import Callable
 
 import pytest
 from sqlalchemy import Connection, Engine, text
+from support.calls import call
 from support.event_rows import BuiltJobSet, make_job_set
 from support.job_rows import make_jobs
 
 from jedi.core import states
 from jedi.core.errors import NotFound
-from jedi.service import events, jobs, tasks
+from jedi.service.events import task_events
+from jedi.service.jobs import job_details
+from jedi.service.tasks import task_details
 from jedi.taskbuffer.reports import changes
 from jedi.taskbuffer.reports.changes import ChangeQuestion
 
@@ -55,7 +58,7 @@ def test_numbers_by_status_file_and_consumer(engine: Engine, built: BuiltJobSet)
     """10 of 45 events that are processed or left are processed; ready ranges have no consumer."""
     first, second = built.consumers
     with engine.begin() as tx:
-        found = events.show(tx, built.task, None, None, MOST)
+        found = task_events.show(call(tx), built.task, None, status=None, limit=MOST)
     assert (found.n_processed, found.n_left) == (10, 35)
     assert [(one.status, one.n_ranges, one.n_events) for one in found.statuses] == [
         ("ready", 6, 30),
@@ -90,7 +93,7 @@ def test_events_of_a_file_count_once(engine: Engine, built: BuiltJobSet) -> None
             ),
             {"jobset": built.jobset, "cancelled": states.EVENT_CODES["cancelled"]},
         )
-        [file] = events.show(tx, built.task, None, None, MOST).files
+        [file] = task_events.show(call(tx), built.task, None, status=None, limit=MOST).files
     assert (file.n_ranges, file.n_events, file.n_left) == (11, 50, 7)
 
 
@@ -99,10 +102,10 @@ def test_ranges_of_a_job_and_in_a_status(engine: Engine, built: BuiltJobSet) -> 
     by file and first event."""
     first, _ = built.consumers
     with engine.begin() as tx:
-        own = events.show(tx, built.task, first, None, MOST)
-        merge = events.show(tx, built.task, built.jobset, None, MOST)
-        failed = events.show(tx, built.task, None, ["failed", "sent"], MOST)
-        shown = jobs.show(tx, first).ranges
+        own = task_events.show(call(tx), built.task, first, status=None, limit=MOST)
+        merge = task_events.show(call(tx), built.task, built.jobset, status=None, limit=MOST)
+        failed = task_events.show(call(tx), built.task, None, status=["failed", "sent"], limit=MOST)
+        shown = job_details.show(call(tx), first).ranges
     assert [one.status for one in own.ranges] == ["finished", "finished", "sent"]
     assert {one.panda_id for one in own.ranges} == {first}
     assert [one.range_id.split("-")[3] for one in merge.ranges] == [
@@ -119,7 +122,9 @@ def test_rate_and_forecast(
     """Zips with 20 events came within the last 10 minutes, others earlier: 20 events in 600 s, and
     35 events are left: 1050 s."""
     with engine.begin() as tx:
-        assert events.show(tx, built.task, None, None, MOST).rate_per_s is None
+        assert (
+            task_events.show(call(tx), built.task, None, status=None, limit=MOST).rate_per_s is None
+        )
     for second, name in ((0, "a"), (1_000, "b"), (1_100, "c")):
         at(second)
         with engine.begin() as tx:
@@ -139,7 +144,7 @@ def test_rate_and_forecast(
                 tx.execute(text("UPDATE jedi_jobs SET starttime = jedi_now()"))
     at(1_200)
     with engine.begin() as tx:
-        found = events.show(tx, built.task, None, None, MOST)
+        found = task_events.show(call(tx), built.task, None, status=None, limit=MOST)
     assert found.rate_per_s == pytest.approx(20 / 600)
     assert found.left_s == pytest.approx(35 * 600 / 20)
 
@@ -148,12 +153,15 @@ def test_other_tasks(engine: Engine, built: BuiltJobSet) -> None:
     """A task without ranges has none; an unknown task is not found."""
     with engine.begin() as tx:
         made = make_jobs(tx, 1)
-        found = events.show(tx, made.task, None, None, MOST)
+        found = task_events.show(call(tx), made.task, None, status=None, limit=MOST)
         assert (found.statuses, found.files, found.consumers) == ([], [], [])
-        assert jobs.show(tx, made.jobs[0]).ranges == []
-        assert events.show(tx, built.task, made.jobs[0], None, MOST).statuses == []
+        assert job_details.show(call(tx), made.jobs[0]).ranges == []
+        assert (
+            task_events.show(call(tx), built.task, made.jobs[0], status=None, limit=MOST).statuses
+            == []
+        )
         with pytest.raises(NotFound):
-            events.show(tx, 999_999, None, None, MOST)
+            task_events.show(call(tx), 999_999, None, status=None, limit=MOST)
 
 
 def test_watchers_see_events(engine: Engine, built: BuiltJobSet) -> None:
@@ -192,7 +200,7 @@ def test_watchers_see_events(engine: Engine, built: BuiltJobSet) -> None:
             )
         with engine.begin() as tx:
             [changed] = changes.changed(tx, asked, [], 60.0)[1]
-            other = tasks.get(tx, made.task)
+            other = task_details.get(tx, made.task)
         seen += n_events
         assert (changed.task.n_events, changed.task.n_events_processed) == (50, seen)
     assert changed.task.n_files_finished == 0

@@ -22,9 +22,9 @@ from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.core.errors import BadInput
 from jedi.postprocessor.agent import PostProcessor
-from jedi.service.commands import command
-from jedi.service.examined import Document, examined
-from jedi.service.submission import submit
+from jedi.service.submission.examined import Document, examined
+from jedi.service.submission.storing import submit
+from jedi.service.tasks.commanding import command
 from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.ends import job_ends
 from jedi.taskbuffer.ends.job_ends import JobEnd

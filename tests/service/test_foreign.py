@@ -29,8 +29,8 @@ from jedi.core.errors import BadInput, NotFound
 from jedi.host import processes
 from jedi.host.home import Home
 from jedi.service.operations.all_operations import TABLE
-from jedi.service.operations.submission import TaskText
 from jedi.service.operations.table import Call, KnownCaller
+from jedi.service.submission.submission_requests import TaskText
 from jedi.taskbuffer.users import users
 from jedi.taskrefiner.agent import TaskRefiner
 

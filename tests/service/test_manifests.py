@@ -13,8 +13,8 @@ from support.herds import split
 from jedi.agent.base import World
 from jedi.core.errors import BadInput
 from jedi.model.tasks.text import examine, validate
-from jedi.service import manifests, submission
-from jedi.service.examined import Document, examined
+from jedi.service.submission import manifests, storing
+from jedi.service.submission.examined import Document, examined
 
 RFC = """
 Executable = "/bin/echo";
@@ -277,7 +277,7 @@ def test_the_environment_of_a_herd_is_that_of_one_job() -> None:
 def test_a_submission_gives_one_id_and_keeps_the_text(world: World, tmp_path: Any) -> None:
     """RFC #15: "exactly one id"; the manifest is kept unchanged as MasterJDL; nothing is split."""
     with world.engine.begin() as tx:
-        done = submission.submit(tx, world.ddm, examined(Document(RFC, "jdl", tmp_path), "anna"))
+        done = storing.submit(tx, world.ddm, examined(Document(RFC, "jdl", tmp_path), "anna"))
         kept = tx.exec_driver_sql("SELECT source_text, source_format FROM jedi_taskparams").one()
         units = tx.exec_driver_sql("SELECT count(*) FROM jedi_units").scalar()
     assert (tuple(kept), units) == ((RFC, "jdl"), 0)
@@ -292,7 +292,7 @@ def test_a_herd_with_output_reads_a_dataset(world: World, tmp_path: Any) -> None
         "Splitter = InputDataBySE;"
     )
     with world.engine.begin() as tx:
-        done = submission.submit(tx, world.ddm, examined(Document(text, "jdl", tmp_path), "anna"))
+        done = storing.submit(tx, world.ddm, examined(Document(text, "jdl", tmp_path), "anna"))
     assert (done.created, done.warnings) == (True, ())
 
 

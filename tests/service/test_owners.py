@@ -9,7 +9,7 @@ from support.task_rows import good, put
 
 from jedi.agent.base import World
 from jedi.core.errors import Forbidden, NotFound
-from jedi.service.operations import jobs, tasks
+from jedi.service.jobs import job_verbs
 from jedi.service.operations.all_operations import OPERATIONS
 from jedi.service.operations.table import (
     DATASET_OWNER,
@@ -21,6 +21,8 @@ from jedi.service.operations.table import (
     Policy,
     operation,
 )
+from jedi.service.tasks import priority_change, task_verbs
+from jedi.taskbuffer.users import users
 
 MISSING = 987_654_321
 
@@ -60,17 +62,27 @@ def test_the_function_itself_is_guarded(world: World) -> None:
     with world.engine.begin() as tx:
         [job] = make_jobs(tx, 1).jobs
         with pytest.raises(Forbidden, match=f"Task {task} belongs to anna: only its owner and op"):
-            tasks.set_priority(call(tx, "bea"), task, 5)
+            priority_change.change(call(tx, "bea"), task, 5)
         with pytest.raises(NotFound, match=f"There is no task {MISSING}"):
-            tasks.set_priority(call(tx), MISSING, 5)
+            priority_change.change(call(tx), MISSING, 5)
         asked = call(tx)
-        killed = tasks.kill(asked, [MISSING, task])
+        killed = task_verbs.kill(asked, [MISSING, task])
         assert [(one.jedi_task_id, one.error) for one in killed] == [
             (MISSING, "not_found"),
             (task, None),
         ]
         assert asked.subject == f"task {task}; refused: task {MISSING}"
-        [held] = jobs.hold(call(tx, "bea"), [job])
+        [held] = job_verbs.hold(call(tx, "bea"), [job])
         assert (held.accepted, held.error) == (False, "forbidden")
         with pytest.raises(Forbidden, match="This token is for `read`"):
-            tasks.kill(call(tx, scope="read"), [task])
+            task_verbs.kill(call(tx, scope="read"), [task])
+
+
+def test_a_question_is_seen_by_the_policy(world: World) -> None:
+    """New code would run in the owner's name: also if the function itself is called."""
+    [task] = put(world, good())
+    with world.engine.begin() as tx:
+        users.PUT_USER.run(tx, user="paul", role="production", gridpref=None, cap=None)
+        new_code = task_verbs.RetryOptions(sandbox="0" * 64)
+        [answer] = task_verbs.retry(call(tx, "paul"), jedi_task_ids=[task], options=new_code)
+    assert answer.error == "forbidden"

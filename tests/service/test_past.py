@@ -19,15 +19,15 @@ from support.working import ENDPOINT, cycle, end_jobs
 from jedi.agent.base import World
 from jedi.core import clock
 from jedi.core.errors import BadInput, NotFound
-from jedi.service.past import TaskPast, task_at
 from jedi.service.queues.past import QueuesThen, queues_at
+from jedi.service.tasks.task_past import TaskPast, task_at
 from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.reports import past
 
 
 def look(world: World, task_id: int, *times: datetime) -> TaskPast:
     with world.engine.begin() as tx:
-        return task_at(tx, task_id, [one.isoformat() for one in times])
+        return task_at(call(tx), task_id, at=[one.isoformat() for one in times])
 
 
 def look_at_queues(world: World, *times: datetime) -> list[QueuesThen]:
@@ -131,9 +131,9 @@ def test_what_is_no_time_is_refused(world: World) -> None:
     [task] = put(world, good())
     with world.engine.begin() as tx:
         with pytest.raises(BadInput):
-            task_at(tx, task, ["yesterday"])
+            task_at(call(tx), task, at=["yesterday"])
         with pytest.raises(NotFound):
-            task_at(tx, 77, ["2026-11-26"])
+            task_at(call(tx), 77, at=["2026-11-26"])
 
 
 _MANY = """
@@ -162,7 +162,7 @@ def test_a_large_task_is_sampled(engine: Engine) -> None:
     )
     assert max(rows_of_node(node) for node in nodes(plan)) <= past.UNITS_MOST
     with engine.begin() as tx:
-        [found] = task_at(tx, 5, [times[0].isoformat()]).then
+        [found] = task_at(call(tx), 5, at=[times[0].isoformat()]).then
     assert found.estimated
     assert sum(found.jobs.values()) == 20_000
     assert "20th" in " ".join(found.open)

@@ -11,6 +11,7 @@ from itertools import pairwise, product
 import pytest
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import IntegrityError
+from support.calls import call
 from support.commanding import add_inputs
 from support.generating import document, rows
 from support.helpers import unguard
@@ -24,7 +25,7 @@ from jedi.core import pgi, states
 from jedi.core.pgi import HELD, HOLD_KINDS, HOLD_STAGES, STATES, TRANSITIONS, pgi_state
 from jedi.jobgenerator.agent import JobGenerator
 from jedi.postprocessor.agent import PostProcessor
-from jedi.service.tasks import show
+from jedi.service.tasks.task_details import show
 from jedi.taskbuffer.ends import job_ends
 from jedi.taskbuffer.ends.job_ends import JobEnd
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
@@ -180,7 +181,7 @@ def test_accepted_and_not_yet_prepared_is_submitted(world: World) -> None:
 
     look()
     with world.engine.begin() as tx:
-        assert show(tx, ids[0]).pgi == ("Submitted", "Incoming")
+        assert show(call(tx), ids[0]).pgi == ("Submitted", "Incoming")
     for agent in (TaskRefiner, ContentsFeeder, JobGenerator, PostProcessor, PostProcessor):
         agent(world).run_once()
         look()
@@ -190,7 +191,10 @@ def test_accepted_and_not_yet_prepared_is_submitted(world: World) -> None:
     pairs = {*pairwise(good_one), *pairwise(bad_one)}
     assert pairs == {*list(TRANSITIONS)[:3]}
     with world.engine.begin() as tx:
-        assert (show(tx, ids[0]).pgi, show(tx, ids[1]).pgi) == (None, (pgi.FAILED, "failed"))
+        assert (show(call(tx), ids[0]).pgi, show(call(tx), ids[1]).pgi) == (
+            None,
+            (pgi.FAILED, "failed"),
+        )
 
 
 def test_every_status_of_a_task_without_jobs_has_its_state() -> None:

@@ -35,9 +35,7 @@ from jedi.ddm import factory
 from jedi.ddm.interface import DatasetInfo, FileInfo, Replica
 from jedi.host.home import Home
 from jedi.model.sites.snapshot import KINDS
-from jedi.service import tasks
 from jedi.service.brokerage import system_state
-from jedi.service.examined import Document, examined
 from jedi.service.planning.task_plan import TaskPlan
 from jedi.service.planning.text_plans import (
     Alternative,
@@ -46,6 +44,8 @@ from jedi.service.planning.text_plans import (
     plan_now,
 )
 from jedi.service.sites import changes
+from jedi.service.submission.examined import Document, examined
+from jedi.service.tasks import task_details
 from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.users.users import PUT_USER
 
@@ -513,7 +513,7 @@ def test_what_was_foreseen_stands_beside_the_truth(world: World) -> None:
     (task,) = ready(world, document(nFilesPerJob=2, ramCount=500, cpuTime=100))
     generate(world)
     with world.engine.begin() as tx:
-        assert tasks.show(tx, task).forecasts == []
+        assert task_details.show(call(tx), task).forecasts == []
         tx.execute(text("ALTER TABLE jedi_jobs DISABLE TRIGGER USER"))
         tx.execute(
             text(
@@ -522,7 +522,10 @@ def test_what_was_foreseen_stands_beside_the_truth(world: World) -> None:
                 "workdir_kb = 1024"
             )
         )
-        found = {one.name: (one.foreseen, one.true) for one in tasks.show(tx, task).forecasts}
+        found = {
+            one.name: (one.foreseen, one.true)
+            for one in task_details.show(call(tx), task).forecasts
+        }
     # 2 files of one event each: 200 HS06 s by 10 HS06 and 90 %, and 600 s besides
     assert found["jobs"] == (2, 2) and found["wall time"] == (623, 7.5)
     assert found["memory"] == (500, 200) and found["disk"] == (1, 1)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from jedi_client.cli import task as cli
 from sqlalchemy import Engine, text
+from support.calls import call
 from support.commanding import OWNER, add_inputs, ask, cycle, work_off
 from support.generating import document
 from support.helpers import Run, script, unguard
@@ -22,10 +23,10 @@ from support.task_rows import row_of
 from jedi.agent.base import World
 from jedi.core.errors import BadInput, Forbidden, NotFound, Refused
 from jedi.core.settings import caller
-from jedi.service import submission
-from jedi.service.examined import Document, examined
-from jedi.service.priorities import Changed, change
+from jedi.service.submission import storing
+from jedi.service.submission.examined import Document, examined
 from jedi.service.system import check
+from jedi.service.tasks.priority_change import Changed, change
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 from jedi.taskbuffer.users import users
 from jedi.taskrefiner.agent import TaskRefiner
@@ -89,7 +90,7 @@ def test_scouts_stay_above_their_least(made: Made, engine: Engine) -> None:
             text("UPDATE jedi_jobs SET kind = 'scout', priority = 1001 WHERE pandaid = :j"),
             {"j": made.jobs[1]},
         )
-        change(tx, caller(), made.task, 900)
+        change(call(tx, caller()), made.task, 900)
         jobs = tx.scalars(text("SELECT priority FROM jedi_jobs ORDER BY pandaid")).all()
     assert jobs == [700, 901, 600]
 
@@ -100,19 +101,19 @@ def test_who_may_give_which(made: Made, engine: Engine) -> None:
     with engine.begin() as tx:
         users.PUT_USER.run(tx, user="olga", role="operator", gridpref=None, cap=None)
         with pytest.raises(Forbidden, match=f"belongs to {caller()}"):
-            change(tx, "mallory", made.task, 1000)
+            change(call(tx, "mallory"), made.task, 1000)
         for wrong in (899, 1101):
             with pytest.raises(BadInput, match="Choose one of these, or ask an operator"):
-                change(tx, caller(), made.task, wrong)
+                change(call(tx, caller()), made.task, wrong)
         with pytest.raises(BadInput, match=r"Choose one of these\.$"):
-            change(tx, "olga", made.task, 99_999)
+            change(call(tx, "olga"), made.task, 99_999)
         with pytest.raises(NotFound):
-            change(tx, caller(), 4711, 1000)
-        assert change(tx, "olga", made.task, 5000) == Changed(made.task, 5000, 2)
+            change(call(tx, caller()), 4711, 1000)
+        assert change(call(tx, "olga"), made.task, 5000) == Changed(made.task, 5000, 2)
         unguard(tx)
         tx.execute(text("UPDATE jedi_tasks SET status = 'done'"))
         with pytest.raises(Refused, match="already done"):
-            change(tx, "olga", made.task, 1000)
+            change(call(tx, "olga"), made.task, 1000)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +133,7 @@ def test_priorities_are_those_of_a_submission(
     with world.engine.begin() as tx:
         users.PUT_USER.run(tx, user=OWNER, role="user", gridpref=gridpref, cap=None)
         asked = json.dumps(document(nFilesPerJob=1, site="SITE_A", **given))
-        task = submission.submit(
+        task = storing.submit(
             tx, world.ddm, examined(Document(asked, "json", Path()), OWNER)
         ).jedi_task_id
     assert work_off(world, task) == "done"

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
+from support.calls import call
 from support.commanding import sound
 from support.generating import rows
 from support.helpers import put_file_dataset
@@ -24,10 +25,11 @@ from support.working import ENDPOINT, cycle
 from jedi.agent.base import World
 from jedi.core.errors import BadInput, Forbidden, NotFound, Refused
 from jedi.model.queries import FileQuery
-from jedi.service import commands, submission
-from jedi.service import recovery as service
-from jedi.service import tasks as tasks_service
-from jedi.service.examined import Document, examined
+from jedi.service.submission import storing
+from jedi.service.submission.examined import Document, examined
+from jedi.service.tasks import commanding
+from jedi.service.tasks import recovering as service
+from jedi.service.tasks import task_details as tasks_service
 from jedi.taskcommando.agent import TaskCommando
 
 
@@ -43,12 +45,15 @@ def first(world: World) -> int:
 
 def recover(world: World, *task_ids: int, who: str = "anna", **more: Any) -> service.Recovered:
     with world.engine.begin() as tx:
-        return service.recover(tx, world.ddm, who, task_ids, **more)
+        return service.recover(call(tx, who, ddm=world.ddm), [*task_ids], **more)
 
 
 def files(world: World, task_id: int, kind: str = "output") -> dict[str, str]:
     with world.engine.begin() as tx:
-        return {f.lfn: f.status for f in tasks_service.files(tx, task_id, FileQuery(type=[kind]))}
+        return {
+            f.lfn: f.status
+            for f in tasks_service.files(call(tx), task_id, query=FileQuery(type=[kind]))
+        }
 
 
 def lose(world: World, name: str, *lfns: str) -> None:
@@ -133,7 +138,7 @@ def test_a_seed_is_used_again(world: World) -> None:
         "jobParameters": [number, out],
     }
     with world.engine.begin() as tx:
-        submission.submit(
+        storing.submit(
             tx, world.ddm, examined(Document(json.dumps(document), "json", Path()), "anna")
         )
     cycle(world)
@@ -190,7 +195,7 @@ def test_who_has_read_the_old_file_does_not_read_the_new_one(world: World, first
     row = row_of(world, child)
     assert (row.status, row.attemptnr, jobs(world, child)) == ("done", 2, 3)
     with world.engine.begin() as tx:
-        commands.command(tx, "anna", child, "incexec")
+        commanding.command(tx, "anna", child, "incexec")
     cycle(world)
     assert (row_of(world, child).status, jobs(world, child)) == ("done", 3)
 
@@ -208,14 +213,14 @@ def test_nothing_is_read_twice_when_what_is_made_again_is_combined(
     cycle(world)
     assert [row_of(world, one).status for one in (some, none)] == ["done", "failed"]
     with world.engine.begin() as tx:
-        commands.command(tx, "anna", first, "incexec", {"parameters": {"nFilesPerJob": 2}})
+        commanding.command(tx, "anna", first, "incexec", {"parameters": {"nFilesPerJob": 2}})
     cycle(world)
     recover(world, first, files=["p.000001", "p.000002"], sole=True)
     cycle(world)
     assert there(world, "a:p") == ["p.000003", "p.000004"]
     for one in (some, none):
         with world.engine.begin() as tx:
-            commands.command(tx, "anna", one, "incexec")
+            commanding.command(tx, "anna", one, "incexec")
     cycle(world)
     assert jobs(world, some) == 2
     assert files(world, some, "input") == {"p.000002": "finished", "p.000003": "finished"}
@@ -232,7 +237,7 @@ def test_a_child_that_missed_the_file_gets_it_then(world: World, first: int) -> 
     cycle(world)
     assert len(files(world, child, "input")) == 2
     with world.engine.begin() as tx:
-        commands.command(tx, "anna", child, "incexec")
+        commanding.command(tx, "anna", child, "incexec")
     cycle(world)
     assert files(world, child, "input").keys() == {"p.000002", "p.000003", "p.000004"}
 
@@ -298,7 +303,7 @@ def test_files_processed_in_part_are_processed_anew(world: World) -> None:
     cycle(world)
     assert row_of(world, found).status == "finished"
     with world.engine.begin() as tx:
-        commands.command(tx, "anna", found, "retry", {"discard": True})
+        commanding.command(tx, "anna", found, "retry", {"discard": True})
     cycle(world)
     assert row_of(world, found).status == "done"
     assert jobs(world, found) == 6
@@ -313,7 +318,7 @@ def test_merged_files_are_made_again_from_the_first_inputs(world: World) -> None
     assert merged_at_last(world, found) == "done"
     assert sorted(files(world, found)) == ["o.000001", "o.000002"]
     with world.engine.begin() as tx:
-        service.recover(tx, world.ddm, "anna", [found], files=["o.000002"])
+        service.recover(call(tx, "anna", ddm=world.ddm), [found], files=["o.000002"])
     assert merged_at_last(world, found) == "done"
     assert files(world, found) == {
         "o.000001": "finished",
@@ -333,10 +338,10 @@ def test_a_merged_file_that_is_made_again_is_not_read_twice(world: World) -> Non
     child = task(world, "c", "a:out")
     cycle(world)
     with world.engine.begin() as tx:
-        service.recover(tx, world.ddm, "anna", [found], files=["o.000002"])
+        service.recover(call(tx, "anna", ddm=world.ddm), [found], files=["o.000002"])
     assert merged_at_last(world, found) == "done"
     with world.engine.begin() as tx:
-        commands.command(tx, "anna", child, "incexec")
+        commanding.command(tx, "anna", child, "incexec")
     cycle(world)
     assert files(world, child, "input") == {"o.000001": "finished", "o.000002": "finished"}
     assert jobs(world, child) == 2

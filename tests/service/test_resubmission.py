@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
+from support.calls import call
 from support.helpers import put_file_dataset
 from support.resubmission import OUT, submit
 from support.task_rows import INPUT, row_of
@@ -20,9 +21,10 @@ from jedi.agent.base import World
 from jedi.core.errors import BadInput, Refused
 from jedi.model.queries import FileQuery
 from jedi.model.tasks.incremental import same_but_inputs
-from jedi.service import commands, submission
-from jedi.service import tasks as service
-from jedi.service.examined import Document, examined
+from jedi.service.submission import storing
+from jedi.service.submission.examined import Document, examined
+from jedi.service.tasks import commanding
+from jedi.service.tasks import task_details as service
 from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.tasks import new_tasks
 from jedi.taskcommando.agent import TaskCommando
@@ -37,7 +39,7 @@ def problems(world: World, base: Path = Path(), **keys: Any) -> dict[str, str]:
 
 def files(world: World, task_id: int, kind: str = "input") -> dict[str, str]:
     with world.engine.begin() as tx:
-        found = service.files(tx, task_id, FileQuery([kind]))
+        found = service.files(call(tx), task_id, query=FileQuery([kind]))
     return {f.lfn: f.status for f in found if f.status != "skipped"}
 
 
@@ -187,7 +189,7 @@ def test_validating_says_the_same(world: World, first: int) -> None:
     """The checked parameters are those with which the task goes on."""
     document = {"taskName": "p", "jobParameters": [INPUT, OUT]}
     with world.engine.begin() as tx:
-        found = submission.check(
+        found = storing.check(
             tx, world.ddm, examined(Document(json.dumps(document), "json", Path()), "anna")
         )
     assert kept(first, "maxAttempt", "1") in found.warnings
@@ -288,10 +290,10 @@ def test_tasks_do_not_fill_a_dataset_together(world: World, first: int) -> None:
     submit(world, taskName="other", allowTaskDuplication=True)
     cycle(world, jobs_end_too=False)
     with world.engine.begin() as tx, pytest.raises(Refused, match="fills a:p, too") as refused:
-        commands.command(tx, "anna", first, "incexec")
+        commanding.command(tx, "anna", first, "incexec")
     assert refused.value.code == "output_in_use"
     cycle(world)
     with world.engine.begin() as tx:
-        commands.command(tx, "anna", first, "incexec", {"parameters": {"nFiles": 3}})
+        commanding.command(tx, "anna", first, "incexec", {"parameters": {"nFiles": 3}})
     cycle(world)
     assert there(world, "a:p") == [f"p.{n:06d}" for n in range(1, 7)]

@@ -20,7 +20,7 @@ from jedi.core.settings import Settings
 from jedi.ddm import factory
 from jedi.host.home import Home
 from jedi.model.sites.site_file import Endpoint, SiteEntry
-from jedi.service import datasets
+from jedi.service.datasets import dataset_details
 from jedi.service.queues import work_queues
 from jedi.service.sites import listing, pilot_tokens
 from jedi.service.sites.changes import (
@@ -386,7 +386,7 @@ def test_local_files_become_a_dataset(world: World, tmp_path: Path) -> None:
     with world.engine.begin() as tx:
         add_files(tx, world.ddm, "user.me:texts", [one, two], "SITE_A_DATADISK")
         add_files(tx, world.ddm, "user.me:texts", [two, more], "SITE_A_DATADISK")
-    found = datasets.show_dataset(world.ddm, "user.me:texts")
+    found = dataset_details.show_dataset(world.ddm, "user.me:texts")
     assert found.info.state == "closed"
     assert [(f.lfn, f.size) for f in found.files] == [
         ("more.txt", 800),

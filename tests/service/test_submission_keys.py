@@ -30,11 +30,11 @@ from support.working import ENDPOINT, cycle
 from jedi.agent.base import World
 from jedi.core.errors import Refused
 from jedi.host.home import Home
-from jedi.service import collection, manifests
-from jedi.service.examined import Document
-from jedi.service.manifests import ReadTask
-from jedi.service.submission import Submitted
-from jedi.service.units import settle_key, submit_units
+from jedi.service.submission import collection, manifests
+from jedi.service.submission.examined import Document
+from jedi.service.submission.manifests import ReadTask
+from jedi.service.submission.storing import Submitted
+from jedi.service.units.unit_details import settle_key, submit_units
 from jedi.taskbuffer.schema import migrate
 from jedi.taskbuffer.users import access
 

@@ -24,12 +24,14 @@ from support.situations import set_sites
 
 from benchmarks.common import statements
 from jedi.agent.base import World
-from jedi.core.errors import BadInput, Forbidden, NotFound, Problem, Refused
+from jedi.core.errors import BadInput, NotFound, Problem, Refused
 from jedi.model.queries import JobQuery, ListPage, TaskQuery
-from jedi.service import commands, submission, tasks
-from jedi.service.examined import Document, examined
 from jedi.service.queues import work_queues
-from jedi.service.submission import Submitted
+from jedi.service.submission import storing
+from jedi.service.submission.examined import Document, examined
+from jedi.service.submission.storing import Submitted
+from jedi.service.tasks import commanding, task_details
+from jedi.service.tasks.task_verbs import RetryOptions, kill, retry
 from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.jobs import archive_groups
 from jedi.taskbuffer.users import users
@@ -51,7 +53,7 @@ def document(*items: dict[str, Any], **keys: Any) -> str:
 def submit(world: World, tmp_path: Path) -> Submit:
     def submit(text: str, who: str = "anna", key: str | None = None) -> Submitted:
         with world.engine.begin() as tx:
-            return submission.submit(
+            return storing.submit(
                 tx, world.ddm, examined(Document(text, "yaml", tmp_path), who), key
             )
 
@@ -88,7 +90,7 @@ def test_what_is_stored(world: World, submit: Submit) -> None:
     assert params.source_text == written and params.source_format == "yaml"
     assert params.taskparams["coreCount"] == 1
     with world.engine.begin() as tx:
-        (step,) = tasks.history(tx, made.jedi_task_id)
+        (step,) = task_details.history(call(tx), made.jedi_task_id)
     assert (step.from_status, step.status, step.user_name) == (None, "registered", "anna")
 
 
@@ -504,22 +506,24 @@ def test_find_and_show(world: World, submit: Submit) -> None:
         for i, (name, who) in enumerate([("one", "anna"), ("two_%", "anna"), ("one", "berta")])
     ]
     with world.engine.begin() as tx:
-        ids = [task.jedi_task_id for task in tasks.find(tx)]
+        ids = [task.jedi_task_id for task in task_details.find(tx)]
         assert ids == [one.jedi_task_id for one in reversed(made)]
-        assert [t.task_name for t in tasks.find(tx, TaskQuery(user="anna", name="t*_%"))] == [
-            "two_%"
-        ]
+        assert [
+            t.task_name for t in task_details.find(tx, TaskQuery(user="anna", name="t*_%"))
+        ] == ["two_%"]
         assert (
-            not tasks.find(tx, TaskQuery(status=["done"]))
-            and len(tasks.find(tx, page=ListPage(limit=2))) == 2
+            not task_details.find(tx, TaskQuery(status=["done"]))
+            and len(task_details.find(tx, page=ListPage(limit=2))) == 2
         )
-        details = tasks.show(tx, ids[0])
+        details = task_details.show(call(tx), ids[0])
         assert (details.task.status, details.jobs, details.failures) == ("registered", {}, [])
-        assert not tasks.jobs(tx, ids[0]) and not tasks.files(tx, ids[0])
-        assert not tasks.outputs(tx, ids[0], logs=True)
-        for look in (tasks.show, tasks.jobs, tasks.files, tasks.history):
+        assert not task_details.jobs(tx, ids[0]) and not task_details.files(call(tx), ids[0])
+        assert not task_details.outputs(call(tx), ids[0], logs=True)
+        for look in (task_details.show, task_details.files, task_details.history):
             with pytest.raises(NotFound):
-                look(tx, 10**6)
+                look(call(tx), 10**6)
+        with pytest.raises(NotFound):
+            task_details.jobs(tx, 10**6)
 
 
 def test_failures_by_cause(world: World, submit: Submit) -> None:
@@ -551,17 +555,17 @@ def test_failures_by_cause(world: World, submit: Submit) -> None:
             )
         archive_groups.count_all(tx)
         tx.execute(text("INSERT INTO jedi_job_tail (pandaid, stderr_tail) VALUES (3, 'oh no')"))
-        details = tasks.show(tx, task_id)
+        details = task_details.show(call(tx), task_id)
         assert details.jobs == {"failed": 4, "finished": 1}
         assert [(f.error_code, f.jobs, f.panda_id) for f in details.failures] == [
             ("payload_exit", 3, 3),
             ("wall_limit", 1, 4),
         ]
         assert details.failures[0].error_diag == "diag 3"
-        failed = tasks.jobs(tx, task_id, JobQuery(status=["failed"]))
+        failed = task_details.jobs(tx, task_id, JobQuery(status=["failed"]))
         assert [job.panda_id for job in failed] == [1, 2, 3, 4]
         assert failed[2].stderr_tail == "oh no"
-        assert len(tasks.jobs(tx, task_id)) == 5
+        assert len(task_details.jobs(tx, task_id)) == 5
 
 
 def test_commands_need_the_owner_and_the_right_status(world: World, submit: Submit) -> None:
@@ -569,17 +573,18 @@ def test_commands_need_the_owner_and_the_right_status(world: World, submit: Subm
     with world.engine.begin() as tx:
         users.PUT_USER.run(tx, user="op", role="operator", gridpref=None, cap=None)
         with pytest.raises(BadInput, match="Did you mean kill"):
-            commands.command(tx, "anna", task_id, "kil")
+            commanding.command(tx, "anna", task_id, "kil")
         with pytest.raises(NotFound):
-            commands.command(tx, "anna", 10**6, "kill")
-        with pytest.raises(Forbidden, match="anna"):
-            commands.command(tx, "berta", task_id, "kill")
+            commanding.command(tx, "anna", 10**6, "kill")
+        [refused] = kill(call(tx, "berta"), [task_id])
+        assert (refused.error, refused.command_id) == ("forbidden", None)
+        assert "belongs to anna" in refused.sentence
         with pytest.raises(Refused, match="registered"):
-            commands.command(tx, "anna", task_id, "retry")
-        commands.command(tx, "anna", task_id, "pause", comment="mistake")
-        commands.command(tx, "op", task_id, "kill")
+            commanding.command(tx, "anna", task_id, "retry")
+        commanding.command(tx, "anna", task_id, "pause", comment="mistake")
+        commanding.command(tx, "op", task_id, "kill")
         with pytest.raises(Refused, match="being killed already"):
-            commands.command(tx, "anna", task_id, "kill")
+            commanding.command(tx, "anna", task_id, "kill")
     found = rows(world.engine, "SELECT * FROM jedi_commands ORDER BY command_id")
     assert [(c.command, c.username, c.comment) for c in found] == [
         ("pause", "anna", "mistake"),
@@ -593,9 +598,8 @@ def test_production_users_retry_tasks_of_others(world: World, submit: Submit) ->
         users.PUT_USER.run(tx, user="prod", role="production", gridpref=None, cap=None)
         tx.execute(text("SET LOCAL session_replication_role = replica"))
         tx.execute(text("UPDATE jedi_tasks SET status = 'exhausted'"))
-        commands.command(tx, "prod", task_id, "retry")
-        with pytest.raises(Forbidden):
-            commands.command(tx, "prod", task_id, "kill")
+        assert retry(call(tx, "prod"), jedi_task_ids=[task_id], options=RetryOptions())[0].accepted
+        assert kill(call(tx, "prod"), [task_id])[0].error == "forbidden"
 
 
 @pytest.mark.parametrize(

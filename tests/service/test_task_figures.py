@@ -11,10 +11,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from sqlalchemy import Engine, text
+from support.calls import call
 from support.pages import nodes, plan_of, vacuum
 
-from jedi.service import task_reports, tasks
-from jedi.service.job_figures import Forecast
+from jedi.service.tasks import task_details, task_reports
+from jedi.service.tasks.forecasts import Forecast
 from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.jobs import archive_groups
 from jedi.taskbuffer.reports import job_groups, why_facts
@@ -59,7 +60,7 @@ def test_live_and_archived_jobs_are_counted_together(engine: Engine) -> None:
     add(engine, _LIVE, 6, "running", "C")
     add(engine, _LIVE, 7, "finished", kind="merge", wall_s=1_000)
     with engine.begin() as tx:
-        found = tasks.show(tx, 5)
+        found = task_details.show(call(tx), 5)
     assert found.jobs == {"failed": 3, "finished": 3, "running": 1}
     seen = [(one.first_seen, one.last_seen) for one in found.failures]
     assert all(first <= last for first, last in seen)
@@ -84,7 +85,7 @@ def test_outputs_that_leave_are_counted_in_both_tables(engine: Engine) -> None:
     add(engine, _LIVE, 3, "finished", until=_UNTIL)
     add(engine, _LIVE, 4, "finished")
     with engine.begin() as tx:
-        found = tasks.show(tx, 5).purging
+        found = task_details.show(call(tx), 5).purging
     assert (found.gone, found.leaving, found.leaving_at) == (1, 2, _UNTIL)
 
 
@@ -109,8 +110,8 @@ def test_a_report_has_the_numbers_and_the_reason(engine: Engine) -> None:
     add(engine, _LIVE, 3, "failed", code="payload_exit", exit=1)
     add(engine, _ARCHIVED, 4, "finished")
     with engine.begin() as tx:
-        found = task_reports.report(tx, 5, knobs.load(tx), 5)
-        assert task_reports.job_counts(tx, 5) == found.jobs
+        found = task_reports.report(call(tx, knobs=knobs.load(tx)), 5, events=5)
+        assert task_reports.job_counts(call(tx), 5) == found.jobs
     assert (found.task.n_jobs_running, found.task.n_jobs_waiting) == (1, 1)
     assert (found.why.code, found.why.facts["activated"]) == ("running", 1)
     assert [(one.error_code, one.jobs) for one in found.failures] == [("payload_exit", 1)]

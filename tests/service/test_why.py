@@ -24,12 +24,13 @@ from jedi.core.reasons import REASONS
 from jedi.core.states import TASK_STATES
 from jedi.ddm.interface import FileInfo
 from jedi.jobgenerator.agent import JobGenerator
-from jedi.service import jobs, tasks
+from jedi.service.jobs import job_details
 from jedi.service.queues import matching
 from jedi.service.queues import order as queues_order
 from jedi.service.sites.changes import set_site
 from jedi.service.system import retry_rules
-from jedi.service.why import TaskHold, why
+from jedi.service.tasks import task_details
+from jedi.service.tasks.why import TaskHold, why
 from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.db.engine import listener
 from jedi.taskbuffer.ends import job_ends
@@ -43,7 +44,7 @@ from jedi.watchdog.dog import Counts, walk
 
 def ask(world: World, task_id: int) -> TaskHold:
     with world.engine.begin() as tx:
-        return why(tx, task_id)
+        return why(call(tx), task_id)
 
 
 def do(world: World, statement: str, **values: object) -> None:
@@ -210,7 +211,7 @@ def test_a_problem_that_stays_is_one_hold_with_a_remedy(world: World) -> None:
         found = ask(world, task)
         assert (found.status, found.since) == ("pending", first.since)
         with world.engine.begin() as tx:
-            shown, (listed,) = tasks.show(tx, task).task, tasks.find(tx)
+            shown, (listed,) = task_details.show(call(tx), task).task, task_details.find(tx)
         assert shown.state_change_time == listed.state_change_time == first.since
         assert rows(world, count)[0].n == logged
 
@@ -263,7 +264,7 @@ def test_a_job_that_is_held_in_its_slot(world: World) -> None:
     first, second = (row.pandaid for row in rows(world, "SELECT pandaid FROM jedi_jobs ORDER BY 1"))
     for job, expected in ((first, ("running", 1, 1)), (second, ("jobs_held", 0, 2))):
         with world.engine.begin() as tx:
-            jobs.hold(tx, "anna", [job], None)
+            job_details.hold(tx, "anna", [job], None)
         found = ask(world, task)
         assert (found.code, found.facts["at_site"], found.facts["held"]) == expected
     assert found.detail == "2 jobs are held by a person."
@@ -416,7 +417,7 @@ def test_a_task_that_is_not_in_line_has_no_place(
     assert (held.code, "ahead" in held.facts) == ("in_turn", False)
     assert "tasks come first" not in held.detail
     assert ask(world, four[2]).detail == "2 tasks come first, all of them in the next cycle."
-    monkeypatch.setattr("jedi.service.why.MOST_AHEAD", 2)
+    monkeypatch.setattr("jedi.service.tasks.why.MOST_AHEAD", 2)
     held = ask(world, four[2])
     assert (held.facts["ahead"], held.detail[:32]) == (2, "At least 2 tasks come first, all")
 

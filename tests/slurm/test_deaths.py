@@ -18,10 +18,11 @@ import pytest
 import yaml
 from scenarios.real_system import System, until
 from slurm.cluster import Cluster
+from support.calls import call
 from support.statuses import statuses
 
 from jedi.host import processes
-from jedi.service import waiting
+from jedi.service.tasks import waiting
 
 pytestmark = pytest.mark.long
 
@@ -68,7 +69,7 @@ def kill_a_pilot(cluster: Cluster) -> None:
 
 def settled(system: System, task: int) -> bool:
     with system.engine.begin() as tx:
-        return waiting.look(tx, [task])[0].settled
+        return waiting.look(call(tx), [task])[0].settled
 
 
 @pytest.mark.timeout(120 + 2 * JOBS)

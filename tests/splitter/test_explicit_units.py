@@ -20,7 +20,7 @@ from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.core.errors import BadInput, Refused
 from jedi.ddm.interface import FileInfo
-from jedi.service.units import SubmittedUnits, settle_key, submit_units
+from jedi.service.units.unit_details import SubmittedUnits, settle_key, submit_units
 from jedi.splitter.agent import Splitter
 from jedi.taskrefiner.agent import TaskRefiner
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
+from support.calls import call
 from support.commanding import add_inputs, ask, end, everything, sound, status, take, work_off
 from support.generating import catalogue, rows
 from support.helpers import put_file_dataset
@@ -36,10 +37,10 @@ from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.core.errors import JediError
 from jedi.ddm.interface import DatasetInfo
-from jedi.service import herds
-from jedi.service.collection import submit_all
-from jedi.service.examined import Document, examined
+from jedi.service.herds import herd_report
 from jedi.service.planning.text_plans import Alternative, plan_now
+from jedi.service.submission.collection import submit_all
+from jedi.service.submission.examined import Document, examined
 from jedi.splitter.agent import Splitter
 from jedi.taskbuffer.db import knobs
 from jedi.taskrefiner.agent import TaskRefiner
@@ -80,8 +81,8 @@ def test_a_later_attempt_finds_the_herd(world: World) -> None:
     everything(world)
     with world.engine.begin() as tx:
         for job in (41, 43, 50, 51, 52):
-            assert herds.task_of(tx, job) == task
-        shown = herds.show(tx, task, 0, 100)
+            assert herd_report.task_of(tx, job) == task
+        shown = herd_report.show(call(tx), task, after=0, limit=100)
     assert [one.origin_panda_id for one in shown.members] == [*range(41, 51)]
     latest = [(one.panda_id, one.n_attempts) for one in shown.members]
     assert latest == [(51, 2), (42, 1), (52, 2), *((job, 1) for job in range(44, 51))]
@@ -280,7 +281,7 @@ def test_the_chain_blames_one_step_of_a_sweep(world: World) -> None:
 def steps(world: World, task: int) -> list[tuple[str, str]]:
     """The chain of a task: its steps and their states."""
     with world.engine.begin() as tx:
-        return [(one.name, one.state) for one in herds.chain(tx, task)]
+        return [(one.name, one.state) for one in herd_report.chain(call(tx), task)]
 
 
 def test_an_open_dataset_is_waited_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

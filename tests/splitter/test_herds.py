@@ -34,9 +34,9 @@ from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.core.errors import BadInput, JediError, Refused
 from jedi.ddm.interface import FileInfo
-from jedi.service.commands import command
-from jedi.service.examined import Document, examined
 from jedi.service.planning.text_plans import Alternative, plan_now
+from jedi.service.submission.examined import Document, examined
+from jedi.service.tasks.commanding import command
 from jedi.splitter.agent import Splitter
 from jedi.taskbuffer.db import knobs
 from jedi.taskcommando.agent import TaskCommando

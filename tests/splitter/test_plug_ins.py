@@ -24,7 +24,7 @@ from jedi.core.errors import BadInput
 from jedi.ddm.interface import FileInfo
 from jedi.host.processes import started
 from jedi.model.splitting.units import FileUse, SplitFile
-from jedi.service.manifests import read
+from jedi.service.submission.manifests import read
 from jedi.splitter import strategies
 from jedi.splitter.agent import Splitter
 from jedi.splitter.plug_in import Limits, SplitterFailed

@@ -8,13 +8,14 @@ from collections import Counter
 
 import pytest
 from sqlalchemy import text
+from support.calls import call
 from support.commanding import end, everything, jobs, obey, sound, status, take, work_off
 from support.generating import rows
 from support.situations import make_due
 from support.units import DOCUMENT, ask_units, given, now, unit
 
 from jedi.agent.base import World
-from jedi.service.units import attempts
+from jedi.service.units.unit_details import attempts
 
 STEPS = 30
 UNITS = 5
@@ -85,7 +86,7 @@ def test_completed_unit_without_outputs_runs_again(world: World) -> None:
         assert work_off(world, task) == "done"
         assert now(world, task).counts == {"completed": 2}
         with world.engine.begin() as tx:
-            tried = attempts(tx, task, 1)
+            tried = attempts(call(tx), task, 1)
         assert [one.superseded for one in tried] == [True] * turn + [False]
         sound(world)
 

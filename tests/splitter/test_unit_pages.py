@@ -11,26 +11,27 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Connection, event, text
+from support.calls import call
 from support.commanding import end, everything, jobs, take, work_off
 from support.plans import handled
-from support.units import MAKING, ask_units, given, unit
+from support.units import MAKING, ask_units, cursors, given, unit
 
 from jedi.agent.base import World
 from jedi.core.errors import BadInput
-from jedi.service.units import UnitStates, attempts, outputs, states
+from jedi.service.units.unit_details import UnitStates, attempts, outputs, states
 from jedi.taskbuffer.reports.unit_states import StatesQuestion, states_of
 
 UNITS = 600
 
 
-def pages(world: World, cursors: dict[int, str | None], page: int) -> list[list[UnitStates]]:
-    """All pages after these cursors."""
+def pages(world: World, since: dict[int, str | None], page: int) -> list[list[UnitStates]]:
+    """All pages after these since."""
     found = []
-    while cursors:
+    while since:
         with world.engine.begin() as tx:
-            found.append(states(tx, cursors, page))
+            found.append(states(call(tx), cursors(since), limit=page))
         assert sum(len(one.units) for one in found[-1]) <= page
-        cursors = {one.jedi_task_id: one.cursor for one in found[-1] if one.more}
+        since = {one.jedi_task_id: one.cursor for one in found[-1] if one.more}
     return found
 
 
@@ -60,7 +61,7 @@ def test_states_come_in_pages(world: World) -> None:
     assert numbers(pages(world, {**last}, 3), one) == []
     ask_units(world, one, "kill", [1, 3, 4, 5])
     with world.engine.begin() as tx:
-        [first] = states(tx, {one: last[one]}, 2)
+        [first] = states(call(tx), cursors({one: last[one]}), limit=2)
     assert ([u.unit_nr for u in first.units], first.more) == ([1], True)
     assert first.counts == {"killed": 1, "submitted": 1}
     ask_units(world, one, "resubmit", [1, 5])
@@ -73,7 +74,7 @@ def test_states_come_in_pages(world: World) -> None:
     stale = first.cursor.replace(first.cursor[:8], "00000000")
     assert numbers(pages(world, {one: stale}, 2), one) == [1, 2, 3, 4, 5]
     with pytest.raises(BadInput, match="no cursor"), world.engine.begin() as tx:
-        states(tx, {one: first.cursor + "/1"})
+        states(call(tx), cursors({one: first.cursor + "/1"}))
 
 
 def test_units_are_counted_again_only_if_something_has_changed(world: World) -> None:
@@ -84,12 +85,12 @@ def test_units_are_counted_again_only_if_something_has_changed(world: World) -> 
         bound, status = int(cursor.split("-")[1]), cursor.split("-")[3]
         question = StatesQuestion(task, bound, status, counted=True)
         with world.engine.begin() as tx:
-            return states_of(tx, [question])[0].counts, states(tx, {task: cursor})[0]
+            return states_of(tx, [question])[0].counts, states(call(tx), cursors({task: cursor}))[0]
 
     task = given(world, [unit(str(n)) for n in range(3)], document=MAKING).jedi_task_id
     everything(world)
     with world.engine.begin() as tx:
-        [found] = states(tx, {task: None})
+        [found] = states(call(tx), cursors({task: None}))
     changes: list[tuple[Callable[[], object], dict[str, int]]] = [
         (lambda: None, {"submitted": 3}),
         (lambda: ask_units(world, task, "kill", [3]), {"submitted": 2, "killed": 1}),
@@ -105,7 +106,7 @@ def test_units_are_counted_again_only_if_something_has_changed(world: World) -> 
             assert (counted, found.counts, found.units) == (None, expected, [])
     old = "-".join(found.cursor.split("-")[:4])  # of a release whose cursors had no numbers
     with world.engine.begin() as tx:
-        assert states(tx, {task: old})[0].counts == {"completed": 2, "killed": 1}
+        assert states(call(tx), cursors({task: old}))[0].counts == {"completed": 2, "killed": 1}
 
 
 _HERDS = """
@@ -186,20 +187,23 @@ def test_a_page_costs_its_rows(world: World) -> None:
     with world.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as tx:
         tx.execute(text("VACUUM ANALYZE"))
     with world.engine.begin() as tx:
-        [first] = states(tx, {task: None}, 20)
+        [first] = states(call(tx), cursors({task: None}), limit=20)
         mark = first.cursor.partition("/")[0]
-        files = [one.file_id for one in outputs(tx, task)]
+        files = [one.file_id for one in outputs(call(tx), task)]
         assert len(files) == UNITS
-        assert buffers(tx, lambda: states(tx, {task: None}, 20)) < 25 * 20
+        assert buffers(tx, lambda: states(call(tx), cursors({task: None}), limit=20)) < 25 * 20
         for place in (20, UNITS // 2, UNITS - 20):
             cursor = f"{mark}//{place}"
-            assert numbers([states(tx, {task: cursor}, 20)], task) == [
+            assert numbers([states(call(tx), cursors({task: cursor}), limit=20)], task) == [
                 *range(place + 1, place + 21)
             ]
-            assert buffers(tx, lambda c=cursor: states(tx, {task: c}, 20)) < 25 * 20
+            assert (
+                buffers(tx, lambda c=cursor: states(call(tx), cursors({task: c}), limit=20))
+                < 25 * 20
+            )
             after = files[place - 1]
-            page = outputs(tx, task, after, 20)
+            page = outputs(call(tx), task, after=after, limit=20)
             assert [one.file_id for one in page] == files[place : place + 20]
-            assert buffers(tx, lambda a=after: outputs(tx, task, a, 20)) < 25 * 20
-        assert buffers(tx, lambda: attempts(tx, task, UNITS, 0, 20)) < 25 * 20
-        assert attempts(tx, task, 1, made[0], 20) == []
+            assert buffers(tx, lambda a=after: outputs(call(tx), task, after=a, limit=20)) < 25 * 20
+        assert buffers(tx, lambda: attempts(call(tx), task, UNITS, after=0, limit=20)) < 25 * 20
+        assert attempts(call(tx), task, 1, after=made[0], limit=20) == []

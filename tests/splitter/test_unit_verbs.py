@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
+from support.calls import call
 from support.commanding import (
     ask,
     end,
@@ -25,13 +26,13 @@ from support.commanding import (
 from support.generating import rows
 from support.merging import SPEC, merged_at_last
 from support.situations import make_due
-from support.units import MAKING, ask_units, given, job_of, now, of, unit
+from support.units import MAKING, ask_units, cursors, given, job_of, now, of, unit
 
 from jedi.agent.base import World
 from jedi.core.errors import BadInput, Forbidden
 from jedi.model.jobs.needs import JobNeeds
-from jedi.service.unit_verbs import resubmit
-from jedi.service.units import attempts, outputs, states
+from jedi.service.units.unit_details import attempts, outputs, states
+from jedi.service.units.unit_verbs import resubmit
 from jedi.taskbuffer.jobs.archive import ARCHIVE_JOBS
 from jedi.taskbuffer.tasks.tasks import Move, move_tasks
 
@@ -81,8 +82,8 @@ def test_states_and_changes(world: World) -> None:
     assert last.counts == {"failed": 2, "completed": 1}
     assert last.units[0].attempts == 3 and last.units[0].reason == "As told."
     with world.engine.begin() as tx:
-        tried = attempts(tx, task, 1)
-        made = outputs(tx, task)
+        tried = attempts(call(tx), task, 1)
+        made = outputs(call(tx), task)
     assert [one.status for one in tried] == ["failed"] * 3
     assert tried[-1].panda_id == last.units[0].panda_id
     assert [(one.unit_nr, one.dataset) for one in made] == [(2, f"user.anna:out.{task}")]
@@ -99,7 +100,7 @@ def test_cursors_of_others(world: World) -> None:
     with pytest.raises(BadInput):
         now(world, task, "yesterday")
     with world.engine.begin() as tx:
-        assert states(tx, {task + 1: None}) == []
+        assert states(call(tx), cursors({task + 1: None})) == []
 
 
 def test_one_unit_is_killed_alone(world: World) -> None:
@@ -165,7 +166,7 @@ def test_units_are_resubmitted(world: World, target: str) -> None:
     assert of(now(world, task)) == f"completed {rest}"
     assert now(world, task).units[0].attempts == 2
     with world.engine.begin() as tx:
-        assert len([one for one in outputs(tx, task) if one.unit_nr == 1]) == 1
+        assert len([one for one in outputs(call(tx), task) if one.unit_nr == 1]) == 1
     sound(world)
 
 
@@ -184,7 +185,7 @@ def test_completed_unit_gives_up_its_outputs(world: World, ended: bool) -> None:
     assert of(now(world, task)).startswith("submitted")
     assert work_off(world, task) == "done"
     with world.engine.begin() as tx:
-        made = outputs(tx, task)
+        made = outputs(call(tx), task)
     assert sorted(one.unit_nr or 0 for one in made) == [1, 2, 3]
     assert before not in {one.panda_id for one in made}
     held = {file.lfn for file in world.ddm.list_files(f"user.anna:out.{task}")}
@@ -210,7 +211,7 @@ def test_merged_units_run_again_together(world: World) -> None:
     assert merged_at_last(world, task) == "done"
     assert of(now(world, task)) == "completed completed completed"
     with world.engine.begin() as tx:
-        [made] = outputs(tx, task)
+        [made] = outputs(call(tx), task)
     assert made.lfn == "out.000002.txt"
     sound(world)
 
@@ -224,7 +225,7 @@ def test_resubmitted_units_have_other_needs(world: World) -> None:
     needs = JobNeeds("SITE_B", 4, 16_000, 7_200, 2)
     with world.engine.begin() as tx:
         tx.execute(text("UPDATE jedi_sites SET corecount = 4, maxrss = 64000"))
-        assert resubmit(tx, "anna", task, [1], None, needs)[0].accepted
+        assert resubmit(call(tx), jedi_task_id=task, unit_nrs=[1], needs=needs)[0].accepted
     end_all(world, task, "failed")
     assert now(world, task).units[0].attempts == 3
     query = "SELECT * FROM jedi_jobs WHERE pandaid = :j"
@@ -263,14 +264,17 @@ def test_units_whose_jobs_are_archived(world: World, target: str) -> None:
         assert work_off(world, task) == target
     before = now(world, task)
     with world.engine.begin() as tx:
-        made, tried = outputs(tx, task), [attempts(tx, task, n) for n in (1, 2, 3)]
+        made, tried = outputs(call(tx), task), [attempts(call(tx), task, n) for n in (1, 2, 3)]
         assert ARCHIVE_JOBS.rows(tx, age_s=-1.0, after=0, limit=100)
     after = now(world, task)
     assert (after.units, after.counts) == (before.units, before.counts)
     changed = {one.unit_nr for one in now(world, task, first.cursor).units}
     assert changed >= ({1, 2, 3} if target != "running" else {1, 2})
     with world.engine.begin() as tx:
-        assert (outputs(tx, task), [attempts(tx, task, n) for n in (1, 2, 3)]) == (made, tried)
+        assert (outputs(call(tx), task), [attempts(call(tx), task, n) for n in (1, 2, 3)]) == (
+            made,
+            tried,
+        )
     sound(world)
     [late] = ask_units(world, task, "kill", [1])
     assert late.error == "wrong_status"
@@ -285,9 +289,9 @@ def test_units_whose_jobs_are_archived(world: World, target: str) -> None:
     assert work_off(world, task) == ("finished" if target == "running" else "done")
     with world.engine.begin() as tx:
         ARCHIVE_JOBS.rows(tx, age_s=-1.0, after=0, limit=100)
-        kept = {one.unit_nr or 0: one.panda_id for one in outputs(tx, task)}
-        assert kept[1] == attempts(tx, task, 1)[-1].panda_id != made[0].panda_id
-        assert [one.superseded for one in attempts(tx, task, 1)] == [True, False]
+        kept = {one.unit_nr or 0: one.panda_id for one in outputs(call(tx), task)}
+        assert kept[1] == attempts(call(tx), task, 1)[-1].panda_id != made[0].panda_id
+        assert [one.superseded for one in attempts(call(tx), task, 1)] == [True, False]
     assert sorted(kept) == ([1, 3] if target == "running" else [1, 2, 3])
     sound(world)
 

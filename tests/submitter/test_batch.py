@@ -23,7 +23,7 @@ from support.submitter import Field
 from jedi.agent.base import World
 from jedi.core import clock
 from jedi.core.errors import NotFound
-from jedi.service import jobs
+from jedi.service.jobs import job_details
 from jedi.service.sites.listing import show
 from jedi.standalone.down import end_pilots
 from jedi.submitter import local
@@ -652,7 +652,7 @@ def test_what_the_pilot_printed_is_shown(field: Field) -> None:
     field.home.pilot_logs.mkdir(parents=True)
     with field.engine.begin() as tx:
         with pytest.raises(NotFound, match="no pilot log"):
-            jobs.pilot_printed(tx, field.home.pilot_logs, made.jobs[0])
+            job_details.log(call(tx, home=field.home), made.jobs[0], pilot=True)
         (field.home.pilot_logs / "SITE_A.1.log").write_text("no python3 here\n")
-        printed = jobs.pilot_printed(tx, field.home.pilot_logs, made.jobs[0])
+        printed = job_details.log(call(tx, home=field.home), made.jobs[0], pilot=True)
     assert printed.stdout == "no python3 here\n"

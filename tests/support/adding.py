@@ -10,7 +10,7 @@ from jedi_client.errors import BadInput
 from sqlalchemy import Connection
 
 from jedi.ddm.interface import DDM
-from jedi.service import uploads
+from jedi.service.datasets import uploads
 from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.users.users import PUT_USER
 

@@ -12,10 +12,11 @@ from sqlalchemy import Connection, text
 
 from jedi.agent.base import World
 from jedi.ddm.interface import FileInfo, Replica
-from jedi.service.why import TaskHold, why
+from jedi.service.tasks.why import TaskHold, why
 from jedi.taskbuffer.db import knobs
 from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import walk
+from support.calls import call
 from support.generating import Catalogue, document, ready, rows, use
 from support.refusals import HIDDEN, HOME, Ask, Broker, Fault
 from support.task_rows import INPUT, OUTPUT
@@ -140,7 +141,7 @@ def build(world: World, broker: Broker, tasks: Sequence[int]) -> None:
 
 def ask_why(world: World, task_id: int) -> TaskHold:
     with world.engine.begin() as tx:
-        return why(tx, task_id)
+        return why(call(tx), task_id)
 
 
 def refused(world: World, task_id: int, ask: Ask) -> dict[str, list[str]]:

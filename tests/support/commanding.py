@@ -12,14 +12,17 @@ from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.jobgenerator.agent import JobGenerator
 from jedi.mover.agent import Mover
 from jedi.postprocessor.agent import PostProcessor
-from jedi.service import commands
+from jedi.service.operations.all_operations import TABLE
 from jedi.service.system import check
+from jedi.service.tasks import commanding
+from jedi.service.tasks.task_verbs import Answered
 from jedi.taskbuffer.ends import job_ends
 from jedi.taskbuffer.ends.job_ends import JobEnd
 from jedi.taskbuffer.jobs import dispatch
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
 from jedi.taskcommando.agent import TaskCommando
 from jedi.taskrefiner.agent import TaskRefiner
+from support.calls import call
 from support.generating import document, generate, ready, rows
 from support.helpers import publish, put_file_dataset
 from support.situations import make_due
@@ -46,7 +49,16 @@ def running(world: World, files: int = 6, **keys: Any) -> int:
 def ask(world: World, task: int, command: str, who: str = OWNER, **arguments: Any) -> int:
     """Ask as people do; the number of the command."""
     with world.engine.begin() as tx:
-        return commands.command(tx, who, task, command, arguments, "it is time").command_id
+        return commanding.command(tx, who, task, command, arguments, "it is time").command_id
+
+
+def answer(world: World, task: int, command: str, who: str, **arguments: Any) -> Answered:
+    """Ask through the operation, whose policy decides who may."""
+    with world.engine.begin() as tx:
+        found: list[Answered] = TABLE[f"task.{command}"](
+            call(tx, who), jedi_task_ids=[task], **arguments
+        )
+    return found[0]
 
 
 def cycle(world: World, *more: type[Any]) -> None:

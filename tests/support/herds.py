@@ -12,8 +12,8 @@ from sqlalchemy import text
 
 from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
-from jedi.service.examined import Document, examined
-from jedi.service.submission import submit
+from jedi.service.submission.examined import Document, examined
+from jedi.service.submission.storing import submit
 from jedi.splitter.agent import Splitter
 from jedi.taskrefiner.agent import TaskRefiner
 from support.generating import generate, rows

@@ -33,10 +33,12 @@ from jedi.core.errors import BadInput, NotFound, Refused
 from jedi.ddm import factory
 from jedi.model.jobs.event_wire import PieceAsk
 from jedi.model.jobs.wire import AcquireRequest, Beat, Report, Resources, StagedOutput
-from jedi.service import commands, jobs, submission
-from jedi.service.examined import Document, examined
+from jedi.service.jobs import job_details
 from jedi.service.pilots import event_pieces, pilot_requests
+from jedi.service.submission import storing
+from jedi.service.submission.examined import Document, examined
 from jedi.service.system import check
+from jedi.service.tasks import commanding
 from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.users import users
 from jedi.taskbuffer.users.users import Identity
@@ -415,7 +417,7 @@ class Life(RuleBasedStateMachine):
         ]
         document = {"taskName": f"task{number}", "nFilesPerJob": 1, "jobParameters": items, **keys}
         with self.world.engine.begin() as tx:
-            done = submission.submit(
+            done = storing.submit(
                 tx,
                 self.world.ddm,
                 examined(Document(json.dumps(document), "json", Path.cwd()), OWNER),
@@ -440,22 +442,22 @@ class Life(RuleBasedStateMachine):
         arguments = self.dice.choice(ARGUMENTS.get(name, [{}]))
         try:
             with self.world.engine.begin() as tx:
-                commands.command(tx, OWNER, task, name, arguments)
+                commanding.command(tx, OWNER, task, name, arguments)
         except Refused:
             self.tally["refused"] += 1
 
     def hold_job(self) -> None:
         """Now, or when it has run."""
         after = self.dice.choice([True, False])
-        self.ask_for_job(partial(jobs.hold, after=after), "hold_kind IS NULL")
+        self.ask_for_job(partial(job_details.hold, after=after), "hold_kind IS NULL")
 
     def release_job(self) -> None:
-        self.ask_for_job(jobs.release, "hold_kind IS NOT NULL")
+        self.ask_for_job(job_details.release, "hold_kind IS NOT NULL")
 
     def cancel_job(self) -> None:
-        if job := self.ask_for_job(jobs.cancel, "true"):
+        if job := self.ask_for_job(job_details.cancel, "true"):
             with self.world.engine.begin() as tx:
-                jobs.tidy(tx, self.world.ddm, [job])
+                job_details.tidy(tx, self.world.ddm, [job])
 
     def ask_for_job(self, what: Callable[..., Any], which: str) -> int | None:
         """Something for one of the jobs that have not ended; which it was, if it may be."""

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from jedi.agent.base import World
-from jedi.service import submission
-from jedi.service import tasks as tasks_service
-from jedi.service.examined import Document, examined
+from jedi.service.submission import storing
+from jedi.service.submission.examined import Document, examined
+from jedi.service.tasks import task_details as tasks_service
 from jedi.taskbuffer.ends import job_ends
 from jedi.taskbuffer.ends.job_ends import JobEnd
 from jedi.taskbuffer.jobs.jobs import JobMove, move_jobs
@@ -28,7 +28,7 @@ def task(world: World, name: str, reads: str = "demo:in", *more: Any, **keys: An
     }
     document = {key: value for key, value in document.items() if value is not None}
     with world.engine.begin() as tx:
-        done = submission.submit(
+        done = storing.submit(
             tx, world.ddm, examined(Document(json.dumps(document), "json", Path()), "anna")
         )
     return done.jedi_task_id

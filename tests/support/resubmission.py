@@ -7,16 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from jedi.agent.base import World
-from jedi.service import submission
-from jedi.service.examined import Document, examined
+from jedi.service.submission import storing
+from jedi.service.submission.examined import Document, examined
 from support.task_rows import INPUT, OUTPUT
 
 OUT = {**OUTPUT, "value": "> p.${SN}", "dataset": "a:p"}
 
 
-def submit(
-    world: World, base: Path = Path(), who: str = "anna", **keys: Any
-) -> submission.Submitted:
+def submit(world: World, base: Path = Path(), who: str = "anna", **keys: Any) -> storing.Submitted:
     document = {
         "taskName": "p",
         "site": "SITE_A",
@@ -26,6 +24,6 @@ def submit(
         **keys,
     }
     with world.engine.begin() as tx:
-        return submission.submit(
+        return storing.submit(
             tx, world.ddm, examined(Document(json.dumps(document), "json", base), who)
         )

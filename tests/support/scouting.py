@@ -11,8 +11,9 @@ from typing import Any
 from sqlalchemy import text
 
 from jedi.agent.base import World
-from jedi.service import tasks as service
+from jedi.service.tasks import task_details as service
 from jedi.taskbuffer.db import knobs
+from support.calls import call
 from support.commanding import (
     add_inputs,
     take,
@@ -60,7 +61,7 @@ def task_row(world: World, task: int) -> Any:
 
 def history(world: World, task: int) -> list[str]:
     with world.engine.begin() as tx:
-        return [step.status for step in service.history(tx, task)]
+        return [step.status for step in service.history(call(tx), task)]
 
 
 def end(world: World, panda_ids: Sequence[int], target: str = "finished", **more: Any) -> None:

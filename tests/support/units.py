@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection
 
 from jedi.agent.base import World
-from jedi.service.unit_verbs import AnsweredUnit, kill, resubmit
-from jedi.service.units import SubmittedUnits, UnitStates, states, submit_units
+from jedi.service.operations.table import Call
+from jedi.service.units.unit_details import (
+    SubmittedUnits,
+    UnitCursor,
+    UnitStates,
+    states,
+    submit_units,
+)
+from jedi.service.units.unit_verbs import NO_NEEDS, AnsweredUnit, kill, resubmit
 from jedi.taskbuffer.db import knobs
+from support.calls import call
 from support.generating import rows
 
 ECHO = {"type": "constant", "value": "echo ${UNIT/Arguments}"}
@@ -55,7 +63,7 @@ def given(
 def now(world: World, task: int, cursor: str | None = None) -> UnitStates:
     """The states of the units of a task."""
     with world.engine.begin() as tx:
-        [found] = states(tx, {task: cursor})
+        [found] = states(call(tx), cursors({task: cursor}))
     return found
 
 
@@ -70,6 +78,11 @@ def job_of(world: World, task: int, unit_nr: int) -> int:
     return int(rows(world, query, t=task, u=unit_nr)[0].id)
 
 
+def cursors(since: Mapping[int, str | None]) -> list[UnitCursor]:
+    """Tasks with the cursors of earlier answers."""
+    return [UnitCursor(jedi_task_id=task, cursor=one) for task, one in since.items()]
+
+
 def ask_units(
     world: World,
     task: int,
@@ -79,8 +92,14 @@ def ask_units(
     tx: Connection | None = None,
 ) -> list[AnsweredUnit]:
     """Kill or resubmit units, in a transaction of its own unless one is given."""
-    ask = {"kill": kill, "resubmit": resubmit}[verb]
+
+    def act(asked: Call) -> list[AnsweredUnit]:
+        if verb == "kill":
+            return kill(asked, task, chosen)
+        return resubmit(asked, jedi_task_id=task, unit_nrs=chosen, needs=NO_NEEDS)
+
+    chosen = None if units is None else [*units]
     if tx is not None:
-        return ask(tx, who, task, units, None)
+        return act(call(tx, who))
     with world.engine.begin() as own:
-        return ask(own, who, task, units, None)
+        return act(call(own, who))

@@ -8,12 +8,13 @@ from collections.abc import Callable
 
 import pytest
 from sqlalchemy import text
+from support.calls import call
 from support.dogs import run
 from support.job_rows import Made, make_jobs
 
 from jedi.agent.base import World
 from jedi.core.knobs import KNOBS
-from jedi.service import tasks as service
+from jedi.service.tasks import task_details as service
 from jedi.taskbuffer.ends import job_ends
 from jedi.taskbuffer.ends.job_ends import JobEnd
 from jedi.taskbuffer.housekeeping import checks, retention
@@ -58,7 +59,7 @@ def test_ended_jobs_are_archived_with_their_files(
             text("INSERT INTO jedi_knobs (component, key, value) VALUES ('watchdog', 'batch', '2')")
         )
         before = service.jobs(tx, made.task)
-        shown = service.show(tx, made.task)
+        shown = service.show(call(tx), made.task)
     at(3 * DAY)
     assert run(world, "archive") == Counts()
     at(3 * DAY + 1)
@@ -70,7 +71,7 @@ def test_ended_jobs_are_archived_with_their_files(
     assert count(world, "job_stats_archived") == 1
     with world.engine.begin() as tx:
         assert service.jobs(tx, made.task) == before
-        assert service.show(tx, made.task) == shown
+        assert service.show(call(tx), made.task) == shown
 
 
 def test_the_archive_has_the_columns_of_what_lives() -> None:

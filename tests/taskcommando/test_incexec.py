@@ -34,7 +34,7 @@ from jedi.agent.base import World
 from jedi.contentsfeeder.agent import ContentsFeeder
 from jedi.core.errors import BadInput, Refused, Unreachable
 from jedi.model.tasks.incremental import CHANGEABLE, change
-from jedi.service import tasks as service
+from jedi.service.tasks import task_details as service
 from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskbuffer.scheduling import shares

@@ -14,7 +14,7 @@ from support.task_rows import INPUT, OUTPUT, good
 from jedi.agent.base import World
 from jedi.core.errors import BadInput
 from jedi.model.tasks.text import validate
-from jedi.service.newcode import lacking
+from jedi.service.submission.newcode import lacking
 
 
 def test_what_a_command_lacks() -> None:

@@ -11,6 +11,7 @@ import pytest
 from jedi_client.sandbox import bundle
 from support.commanding import (
     OWNER,
+    answer,
     ask,
     cycle,
     end,
@@ -26,10 +27,10 @@ from support.commanding import (
 from support.generating import rows
 
 from jedi.agent.base import World
-from jedi.core.errors import BadInput, Forbidden, Refused
+from jedi.core.errors import BadInput, Refused
 from jedi.core.knobs import Knobs
 from jedi.model.tasks.costs import Spent
-from jedi.service import commands
+from jedi.service.tasks import commanding
 from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.tasks import commands as command_rows
 from jedi.taskbuffer.tasks import new_tasks, tasks
@@ -141,8 +142,8 @@ def test_retried_with_other_code(world: World, tmp_path: Path) -> None:
     with world.engine.begin() as tx:
         new_tasks.PUT_SANDBOX.run(tx, sha256=sha, data=sandbox.data)
         users.PUT_USER.run(tx, user="bob", role="production", gridpref=None, cap=None)
-    with pytest.raises(Forbidden):  # it would run in the owner's name
-        ask(world, task, "retry", who="bob", sandbox=sha)
+    refused = answer(world, task, "retry", "bob", sandbox=sha)
+    assert refused.error == "forbidden"  # it would run in the owner's name
     ask(world, task, "retry", sandbox=sha)
     assert work_off(world, task) == "done"
     [row] = rows(world, "SELECT sandbox_sha256 FROM jedi_taskparams")
@@ -164,7 +165,7 @@ def test_only_inputs_of_one_cause_are_retried(world: World) -> None:
     with pytest.raises(Refused, match=f"has no failed input whose last job failed like job {task}"):
         ask(world, task, "retry", like_job=task)
     with world.engine.begin() as tx:
-        said = [commands.foreseen(tx, task, "retry", {"like_job": job}) for job in made[2:]]
+        said = [commanding.foreseen(tx, task, "retry", {"like_job": job}) for job in made[2:]]
     assert said == [
         f"retry is possible: 2 failed inputs like that of job {made[2]}.",
         f"retry is possible: 1 failed input like that of job {made[3]}.",

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
+from support.calls import call
 from support.event_service import MERGE
 from support.helpers import put_file_dataset
 from support.job_rows import watch
@@ -23,7 +24,7 @@ from jedi.model.splitting.split_rules import render_split_rule
 from jedi.model.tasks.incremental import CHANGEABLE, change, revise
 from jedi.model.tasks.refined import RefinedTask
 from jedi.model.tasks.text import validate
-from jedi.service import tasks as service
+from jedi.service.tasks import task_details as service
 from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.inputs import datasets
 from jedi.taskrefiner.agent import TaskRefiner
@@ -245,7 +246,7 @@ def test_refined_tasks_are_defined(world: World) -> None:
     assert (row.splitrule, row.rules) == ("NF=2", {"n_files_per_job": 2})
     assert (row.workqueue_id, row.gshare, row.resource_type) == (1, "user", "SCORE_HIMEM")
     with world.engine.begin() as tx:
-        found = service.show(tx, ids[0]).datasets
+        found = service.show(call(tx), ids[0]).datasets
         assert [(d.name, d.type, d.status) for d in found] == [
             ("demo:in", "input", "defined"),
             ("a:out", "output", "defined"),
@@ -344,7 +345,7 @@ def test_a_stale_worker_writes_nothing(world: World) -> None:
         lose_task(tx, lost)
     with world.engine.begin() as tx:
         refiner.apply(tx, results)
-        assert not service.show(tx, lost).datasets
+        assert not service.show(call(tx), lost).datasets
     assert (row_of(world, lost).status, row_of(world, kept).status) == ("registered", "defined")
 
 

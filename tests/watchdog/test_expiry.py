@@ -14,8 +14,8 @@ from support.working import ENDPOINT, cycle
 
 from jedi.agent.base import World
 from jedi.core.errors import NotFound
-from jedi.service import commands
 from jedi.service.system import knobs
+from jedi.service.tasks import commanding
 from jedi.taskbuffer.housekeeping import checks
 from jedi.watchdog.all_dogs import DOGS
 from jedi.watchdog.dog import Counts, walk
@@ -58,7 +58,7 @@ def test_transient_outputs_go_and_a_task_that_goes_on_makes_them_anew(
     with world.engine.begin() as tx:
         looked_at = {row.dataset_name for page in checks.made_files(tx) for row in page}
         assert "a:while" not in looked_at
-        commands.command(tx, "anna", done, "incexec")
+        commanding.command(tx, "anna", done, "incexec")
     put_file_dataset(world, "demo:in", {"c": b"c"}, ENDPOINT)
     cycle(world)
     assert (row_of(world, done).status, len(there(world, "a:while"))) == ("done", 1)

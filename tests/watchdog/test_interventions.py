@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Connection, text
+from support.calls import call
 from support.commanding import (
     add_inputs,
     ask,
@@ -29,8 +30,8 @@ from support.job_rows import make_jobs
 from support.situations import make_due, pilots_ask
 
 from jedi.agent.base import World
-from jedi.service import why
-from jedi.service.tasks import among
+from jedi.service.tasks import why
+from jedi.service.tasks.task_details import among
 from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.tasks import interventions, tasks
 from jedi.taskbuffer.tasks.tasks import Move
@@ -123,7 +124,7 @@ def test_a_task_that_needs_many_attempts_rests(
     assert "no jobs are made for 120 min, or until the task is resumed." in row.errordialog
     over = START + timedelta(minutes=120)
     with world.engine.begin() as tx:
-        assert why.why(tx, task).next_try == over
+        assert why.why(call(tx), task).next_try == over
         assert [one.next_run_at for one in among(tx, [task])] == [over]
     fail(world, task)
     assert next_jobs(world) == 0

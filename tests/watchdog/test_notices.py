@@ -28,7 +28,7 @@ from jedi.core import clock, webhookkey
 from jedi.core.errors import BadInput, Forbidden, NotFound
 from jedi.core.settings import caller
 from jedi.host.home import Home
-from jedi.service import jobs
+from jedi.service.jobs import job_details
 from jedi.service.users import notices
 from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.ends import job_ends
@@ -145,13 +145,13 @@ def test_holds_are_told_once(world: World) -> None:
     task = running(world, files=2)
     one, other = command_jobs(world, task, "activated")
     with world.engine.begin() as tx:
-        jobs.hold(tx, OWNER, [one, other], "odd")
-        jobs.hold(tx, OWNER, [one, other], "odd")
+        job_details.hold(tx, OWNER, [one, other], "odd")
+        job_details.hold(tx, OWNER, [one, other], "odd")
     assert [m.payload["pgi_state"] for m in written(world)] == ["Pre-processing-Hold"] * 2
     assert written(world)[0].payload["reason"] == f"It was held by {OWNER}: odd."
     with world.engine.begin() as tx:
-        jobs.release(tx, OWNER, [one], None)
-        jobs.cancel(tx, OWNER, [other], None)
+        job_details.release(tx, OWNER, [one], None)
+        job_details.cancel(tx, OWNER, [other], None)
     assert [m.payload["pgi_state"] for m in written(world)[2:]] == ["Failed-Cancelled"]
 
 

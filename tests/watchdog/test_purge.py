@@ -31,8 +31,10 @@ from jedi.core import clock
 from jedi.core.errors import Forbidden, NotFound, Refused
 from jedi.host.home import Home
 from jedi.model.queries import FileQuery
-from jedi.service import cleaning, commands, jobs, tasks
+from jedi.service.jobs import job_details
+from jedi.service.jobs import job_verbs as verbs
 from jedi.service.system import knobs
+from jedi.service.tasks import cleaning, commanding, task_details
 from jedi.taskbuffer.housekeeping import checks
 from jedi.taskbuffer.jobs import archive, purging
 from jedi.taskbuffer.jobs.purging import Purging
@@ -70,12 +72,12 @@ def dog(world: World, name: str = "purge") -> Counts:
 
 def purge(world: World, ids: list[int], who: str = OWNER, **more: float) -> list[Any]:
     with world.engine.begin() as tx:
-        return list(jobs.purge(tx, who, ids, "I have them", **more))
+        return list(job_details.purge(tx, who, ids, "I have them", **more))
 
 
 def states(world: World, ids: list[int]) -> list[str]:
     with world.engine.begin() as tx:
-        return [one.pgi_state for one in jobs.get(tx, ids)]
+        return [one.pgi_state for one in job_details.get(tx, ids)]
 
 
 def missing(world: World) -> list[str]:
@@ -89,7 +91,7 @@ def missing(world: World) -> list[str]:
 def test_a_job_is_purged_and_the_others_are_not(world: World, done: int) -> None:
     first, second = jobs_of(world, done)
     with world.engine.begin() as tx:
-        [lost], [kept] = (jobs.outputs(tx, one) for one in (first, second))
+        [lost], [kept] = (job_details.outputs(call(tx), one) for one in (first, second))
     assert dog(world) == Counts()
     assert purge(world, [first])[0].retention == clock.now()
     assert states(world, [first]) == ["Finished"]
@@ -99,16 +101,16 @@ def test_a_job_is_purged_and_the_others_are_not(world: World, done: int) -> None
     assert there(world, lost.dataset) == [kept.lfn]
     assert missing(world) == []
     with world.engine.begin() as tx:
-        assert jobs.outputs(tx, first) == []
-        assert [file.lfn for file in tasks.outputs(tx, done)] == [kept.lfn]
-        [page] = tasks.outputs(tx, done, limit=1)  # a purged file ends no list
+        assert job_details.outputs(call(tx), first) == []
+        assert [file.lfn for file in task_details.outputs(call(tx), done)] == [kept.lfn]
+        [page] = task_details.outputs(call(tx), done, limit=1)  # a purged file ends no list
         assert page.lfn == kept.lfn
-        assert tasks.outputs(tx, done, limit=1, after=page.file_id) == []
-        found = tasks.files(tx, done, FileQuery(type=["output"]))
+        assert task_details.outputs(call(tx), done, limit=1, after=page.file_id) == []
+        found = task_details.files(call(tx), done, query=FileQuery(type=["output"]))
         assert sorted((file.lfn, file.gone) for file in found) == sorted(
             [(lost.lfn, True), (kept.lfn, False)]
         )
-        shown = jobs.show(tx, first)
+        shown = job_details.show(call(tx), first)
     assert [step.reason_code for step in shown.steps][-2:] == ["to_be_purged", "purged"]
     assert shown.steps[-2].reason == "Its outputs may be removed now, by anna: I have them."
     with pytest.raises(Refused, match="it can't keep them"):
@@ -159,7 +161,7 @@ def test_by_age(world: World, done: int, later: Later) -> None:
     with world.engine.begin() as tx:
         found = {one.invariant: one for one in checks.examine(tx)}["archived_statistics"]
         assert (found.examined, found.violations) == (1, 0)
-        assert tasks.show(tx, done).purging == Purging(2, 0, None)
+        assert task_details.show(call(tx), done).purging == Purging(2, 0, None)
     with pytest.raises(NotFound):
         world.ddm.dataset("a:first")
 
@@ -170,7 +172,7 @@ def test_a_task_may_be_cleaned_while_its_jobs_are_archived(
     later(1)
     archiving = world.engine.connect()
     assert len(archive.ARCHIVE_JOBS.rows(archiving, age_s=0, after=0, limit=10)) == 2
-    with blocked(world.engine, lambda tx: cleaning.clean(tx, OWNER, done)):
+    with blocked(world.engine, lambda tx: cleaning.clean(call(tx, OWNER), done)):
         archiving.commit()
         archiving.close()
     assert dog(world) == Counts(purged=2, files=2)
@@ -191,10 +193,11 @@ def interrupt(*_: object) -> None:
 
 def test_who_may_not(world: World, done: int) -> None:
     ids = jobs_of(world, done)
-    with pytest.raises(Forbidden):
-        purge(world, ids, "eve")
+    with world.engine.begin() as tx:
+        answers = verbs.purge(call(tx, "eve"), [*ids])
+        assert {one.error for one in answers} == {"forbidden"}
     with pytest.raises(Forbidden), world.engine.begin() as tx:
-        cleaning.clean(tx, "eve", done)
+        cleaning.clean(call(tx, "eve"), done)
     reader = task(world, "reader", "a:first")
     cycle(world, jobs_end_too=False)
     for attempt in (lambda: purge(world, ids), lambda: clean(world, done)):
@@ -208,7 +211,7 @@ def test_who_may_not(world: World, done: int) -> None:
 
 def clean(world: World, number: int, **more: Any) -> list[cleaning.Cleaned]:
     with world.engine.begin() as tx:
-        return cleaning.clean(tx, OWNER, number, **more)
+        return cleaning.clean(call(tx, OWNER), number, **more)
 
 
 def test_a_large_task_is_cleaned_part_by_part(
@@ -223,7 +226,7 @@ def test_a_large_task_is_cleaned_part_by_part(
             at_once.append(cursor.rowcount)
 
     event.listen(world.engine, "after_cursor_execute", note)
-    clean(world, done, keep_days=3)
+    clean(world, done, after_days=3)
     event.remove(world.engine, "after_cursor_execute", note)
     assert at_once == [1, 1]
     with world.engine.begin() as tx:
@@ -243,13 +246,13 @@ def test_outputs_wait_for_who_reads_them(world: World, done: int) -> None:
 def test_a_cleaned_task_goes_on(world: World, done: int) -> None:
     """Nothing is missed that was purged, and nothing goes that is made afterwards."""
     with world.engine.connect() as tx:  # a dry run is rolled back
-        assert cleaning.clean(tx, OWNER, done) == [cleaning.Cleaned("a:first", 2, 0)]
+        assert cleaning.clean(call(tx, OWNER), done) == [cleaning.Cleaned("a:first", 2, 0)]
     assert dog(world) == Counts()
     clean(world, done)
     assert dog(world) == Counts(purged=2, files=2)
     assert clean(world, done) == []
     with world.engine.begin() as tx:
-        commands.command(tx, OWNER, done, "incexec")
+        commanding.command(tx, OWNER, done, "incexec")
     put_file_dataset(world, "demo:in", {"c": b"c"}, ENDPOINT)
     cycle(world)
     assert row_of(world, done).status == "done"
@@ -320,7 +323,7 @@ def test_what_cannot_be_removed_keeps_nobody_else_waiting(world: World, done: in
         knobs.put(call(tx, "root"), "watchdog.batch", "2")
     stuck, free = jobs_of(world, done), jobs_of(world, other)
     with world.engine.begin() as tx:
-        [file] = jobs.outputs(tx, stuck[0])
+        [file] = job_details.outputs(call(tx), stuck[0])
     path = world.ddm.path(ENDPOINT, file.dataset, file.lfn)
     path.unlink()
     path.mkdir()
@@ -340,9 +343,9 @@ def test_what_is_being_removed_cannot_be_kept(world: World, done: int, of_task: 
     def keep() -> None:
         with world.engine.begin() as tx:
             if of_task:
-                cleaning.clean(tx, OWNER, done, 30.0)
+                cleaning.clean(call(tx, OWNER), done, after_days=30.0)
             else:
-                jobs.purge(tx, OWNER, made, None, 30.0)
+                job_details.purge(tx, OWNER, made, None, 30.0)
 
     purge(world, made)
     keep()
@@ -352,7 +355,7 @@ def test_what_is_being_removed_cannot_be_kept(world: World, done: int, of_task: 
         paths = [
             world.ddm.path(ENDPOINT, file.dataset, file.lfn)
             for job in made
-            for file in jobs.outputs(tx, job)
+            for file in job_details.outputs(call(tx), job)
         ]
     for path in paths:
         path.unlink()
@@ -363,7 +366,7 @@ def test_what_is_being_removed_cannot_be_kept(world: World, done: int, of_task: 
     assert (refused.value.code, refused.value.facts["panda_id"]) == ("outputs_going", first)
     purge(world, made)
     with world.engine.begin() as tx:
-        assert jobs.get(tx, made)[0].retention is None
+        assert job_details.get(tx, made)[0].retention is None
     for path in paths:
         path.rmdir()
     assert dog(world) == Counts(purged=2, files=2)
@@ -374,7 +377,7 @@ def test_what_is_kept_at_the_last_moment_stays(world: World, done: int) -> None:
     made, claimed = jobs_of(world, done), []
     purge(world, made)
     owner = world.engine.connect()
-    jobs.purge(owner, OWNER, made, None, 30.0)
+    job_details.purge(owner, OWNER, made, None, 30.0)
     with blocked(world.engine, lambda tx: claimed.extend(purging.claim(tx, 0.0, 9))):
         owner.commit()
         owner.close()
@@ -417,4 +420,4 @@ def test_local_files_of_old_tasks(world: World, done: int, later: Later) -> None
         left = set(tx.scalars(text("SELECT sha256 FROM jedi_sandboxes")))
         assert left == {"again", "lives"}
         with pytest.raises(Refused, match="--new-code"):
-            commands.command(tx, OWNER, done, "incexec")
+            commanding.command(tx, OWNER, done, "incexec")

@@ -17,8 +17,8 @@ from jedi.monitor.pages import task
 from jedi.monitor.sheets import Column, Sheet
 from jedi.monitor.table import Ask, View, page
 from jedi.service.operations.arguments import MomentText, TaskId
-from jedi.service.past import TaskMoment, TaskThen
 from jedi.service.queues.past import QueuesThen
+from jedi.service.tasks.task_past import TaskMoment, TaskThen
 
 EventNumber = Annotated[int, Field(ge=0, le=10_000)]
 

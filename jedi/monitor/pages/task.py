@@ -18,8 +18,8 @@ from jedi.monitor import charts
 from jedi.monitor.filters import query, site_page
 from jedi.monitor.sheets import Column, Sheet
 from jedi.monitor.table import Ask, SeveralTexts, View, page
-from jedi.service.job_figures import Forecast
 from jedi.service.operations.arguments import TaskId
+from jedi.service.tasks.forecasts import Forecast
 from jedi.taskbuffer.reports.job_groups import JobsAtSite
 from jedi.taskbuffer.reports.job_listings import FailureCause
 from jedi.taskbuffer.reports.listings import DatasetSummary

@@ -16,7 +16,7 @@ from jedi.monitor.filters import query
 from jedi.monitor.sheets import Column, Sheet
 from jedi.monitor.table import Ask, SeveralTexts, View, page
 from jedi.service.operations.arguments import TaskId
-from jedi.service.operations.task_reports import GroupKey
+from jedi.service.tasks.task_reports import GroupKey
 from jedi.taskbuffer.reports.listings import TaskSummary
 
 PAGE = 100

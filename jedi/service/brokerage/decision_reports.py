@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from jedi.brokerage.vocabulary import FILTERS
 from jedi.core.errors import NotFound
 from jedi.model.queries import MostRows
-from jedi.service import why
 from jedi.service.brokerage.refusals import sentence_of
 from jedi.service.operations.arguments import TaskId
 from jedi.service.operations.table import ANYBODY, Call, operation
-from jedi.service.why import BrokerOutcome
+from jedi.service.tasks import why
+from jedi.service.tasks.why import BrokerOutcome
 from jedi.taskbuffer.reports import why_facts
 from jedi.taskbuffer.sites import decisions
 from jedi.taskbuffer.sites.decisions import DecisionSummary

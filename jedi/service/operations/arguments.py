@@ -42,6 +42,11 @@ ManyTasks = Annotated[list[TaskId], Field(min_length=1, max_length=10_000)]
 IdsInQuery = Annotated[list[TaskId], Field(min_length=1, max_length=1_500)]
 """As many as a query can hold: 64 KB with the headers."""
 
+UnitNr = Annotated[int, Field(ge=1, lt=2**31)]
+UnitNrs = Annotated[list[UnitNr], Field(min_length=1, max_length=100_000)] | None
+"""Numbers of units; None: all."""
+
+FileId = Annotated[int, Field(ge=0, lt=2**63)]
 Days = Annotated[float, Field(ge=0, le=36_500)]
 Hours = Annotated[int, Field(ge=1, le=24 * 90)]
 RowId = Annotated[int, Field(ge=0, le=2**31 - 1)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property, wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict, TypeVar, Unpack, cast, get_args, get_origin
@@ -23,12 +23,11 @@ from jedi.core.knobs import Knobs
 from jedi.ddm import factory
 from jedi.ddm.interface import DDM
 from jedi.host.home import Home
+from jedi.model.queries import Question
 from jedi.service.operations import owners
 from jedi.service.operations.owners import Asked, Refusals
 from jedi.service.operations.signature import Signature, model_of
 from jedi.service.users import operators
-from jedi.service.waiting import Watched
-from jedi.service.watching import TaskSelection, Version
 from jedi.taskbuffer.db import knobs
 from jedi.taskbuffer.users import users
 
@@ -157,15 +156,6 @@ class FileContent:
     adler32: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class EventStream:
-    """An answer that is a stream of server-sent events: the tasks that it follows, and the version
-    that its reader has. Each event is a list of Watched."""
-
-    selection: TaskSelection
-    since: Version | None
-
-
 @dataclass(frozen=True)
 class Operation:
     """A row of the table. `changes`: it writes, and the audit notes it; `raw`: its argument `data`
@@ -236,12 +226,12 @@ class Operation:
     @property
     def streams_events(self) -> bool:
         """True if the answer is a stream of server-sent events."""
-        return self.hints["return"] is EventStream
+        return hasattr(self.hints["return"], "EVENT")
 
     @cached_property
     def answer_type(self) -> Any:
         """The type of the answer; of a stream, that of the data of an event."""
-        return list[Watched] if self.streams_events else self.hints["return"]
+        return getattr(self.hints["return"], "EVENT", self.hints["return"])
 
     @cached_property
     def answer(self) -> TypeAdapter[Any]:
@@ -374,6 +364,10 @@ def operation(
         @wraps(run)
         def allowed(*args: Any, **named: Any) -> Any:
             given = signature.bind(*args, **named).arguments
+            for key, one in [*given.items()]:
+                if isinstance(one, Question):  # the policy reads its fields
+                    del given[key]
+                    given |= {part.name: getattr(one, part.name) for part in fields(one)}
             return entry(given.pop("call"), **given)
 
         return cast(_F, allowed)

@@ -25,8 +25,8 @@ from jedi.model.tasks.refined import RefinedTask
 from jedi.model.tasks.rows import ClaimedTask, FedDataset
 from jedi.service.brokerage.system_state import KnownQueue, PlanCatalogue, SystemState
 from jedi.service.planning.planned_herd import count_units, divided
-from jedi.service.submission import row_of
-from jedi.service.unprocessed import Continued
+from jedi.service.submission.storing import row_of
+from jedi.service.tasks.unprocessed import Continued
 from jedi.taskbuffer.jobs.orders import InputRow
 from jedi.taskbuffer.schema import tables
 from jedi.taskbuffer.tasks import new_tasks

@@ -14,13 +14,13 @@ from jedi.core.errors import BadInput, JediError, NotFound, Problem
 from jedi.core.knobs import Knobs
 from jedi.ddm.interface import DDM
 from jedi.model.scheduling.priority import task_priority
-from jedi.service import submission
 from jedi.service.brokerage.system_state import KnownQueue, SystemState, from_database
-from jedi.service.examined import Examined
 from jedi.service.planning.planned_task import WantedTask, find_queue
 from jedi.service.planning.task_plan import TaskPlan, make
-from jedi.service.submission_warnings import cautions
-from jedi.service.unprocessed import Continued
+from jedi.service.submission import storing
+from jedi.service.submission.examined import Examined
+from jedi.service.submission.submission_warnings import cautions
+from jedi.service.tasks.unprocessed import Continued
 from jedi.taskbuffer.inputs import contents
 from jedi.taskbuffer.scheduling import queues
 
@@ -53,7 +53,7 @@ def plan_now(
 ) -> PlanWithAlternative:
     """Plan a task as if submitted now; BadInput as `submission.submit`. A resubmitted task plans
     its remaining files. The function writes nothing: the transaction may be read-only."""
-    task = submission.check(tx, ddm, given)
+    task = storing.check(tx, ddm, given)
     known = from_database(tx, ddm, seed)
     again = None
     if task.earlier:

@@ -9,7 +9,7 @@ from jedi.model.queries import MostRows
 from jedi.model.tasks.refined import EXPRESS
 from jedi.service.operations.answers import typed
 from jedi.service.operations.table import ANYBODY, Call, operation
-from jedi.service.why import throttle_of
+from jedi.service.tasks.why import throttle_of
 from jedi.taskbuffer.scheduling import shares, task_order
 from jedi.taskbuffer.scheduling.task_order import Stopped, TaskInTurn
 

@@ -10,9 +10,9 @@ from jedi.core import strictyaml
 from jedi.core.errors import BadInput, NotFound, Problem
 from jedi.model.jobs.retry_rules import RetryRule, read_rules
 from jedi.model.list_file import read_entry
-from jedi.service import tasks
 from jedi.service.operations.arguments import FILE_MAX, FileText, RowId, SettingTexts, TaskId
 from jedi.service.operations.table import ANYBODY, OPERATOR, Call, operation
+from jedi.service.tasks import task_details
 from jedi.taskbuffer.jobs import retry_rules
 from jedi.taskbuffer.jobs.retry_rules import RetryRuleRow, Tested
 
@@ -93,7 +93,7 @@ def set_rule(call: Call, rule_id: RowId, settings: SettingTexts) -> RuleSummary:
 def test_rules(call: Call, jedi_task_id: TaskId | None = None) -> list[Tested]:
     """Show for each retry rule the number of failed jobs that match it, and the last ones."""
     if jedi_task_id is not None:
-        tasks.must_exist(call.tx, jedi_task_id)
+        task_details.must_exist(call.tx, jedi_task_id)
     return retry_rules.TEST.rows(call.tx, task=jedi_task_id)
 
 

@@ -1,6 +1,6 @@
 """Lists for people: tasks, their datasets and files. Nothing is written here.
 
-Columns come under their Python names, as the values of `service/tasks.py` call them.
+Columns come under their Python names, as the values of `service/tasks/task_details.py` call them.
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from jedi.service.operations.arguments import TaskId
-from jedi.service.operations.submission import SANDBOX_MAX, TEXTS_MAX
 from jedi.service.operations.table import ANYBODY, OWNER, Call, operation
-from jedi.service.submission import Submitted
+from jedi.service.submission.storing import Submitted
+from jedi.service.submission.submission_requests import SANDBOX_MAX, TEXTS_MAX
 from jedi_panda.service import cache
 from jedi_panda.service import submission as panda
 

@@ -21,7 +21,7 @@ from support.hosts import NOBODY
 
 from jedi.demo.__main__ import still_running
 from jedi.model.queries import TaskQuery
-from jedi.service import tasks
+from jedi.service.tasks import task_details
 
 pytestmark = pytest.mark.long
 
@@ -168,5 +168,5 @@ def test_a_workflow_of_three_rules(running: tuple[System, str], scratch: Path) -
     assert made.read_text() == "one\ntwo\nthree\n"
     assert done.stdout.count("Task id ") == 3
     with system.engine.begin() as tx:
-        found = tasks.find(tx, TaskQuery(user=USER))
+        found = task_details.find(tx, TaskQuery(user=USER))
     assert [task.status for task in found] == ["done"] * 3

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from jedi.core.errors import BadInput
 from jedi.model.jdl.parse import parse
-from jedi.service.manifests import read
+from jedi.service.submission.manifests import read
 
 TEXTS = 5 * int(os.environ.get("JEDI_FUZZ", "400"))
 MOST_S = 0.1

@@ -17,7 +17,7 @@ from jedi.api.application import Application
 from jedi.api.bodies import Bodies
 from jedi.api.operations import OperationDoor
 from jedi.core.errors import BadInput, Forbidden, Problem
-from jedi.service.operations.submission import SANDBOX_MAX
+from jedi.service.submission.submission_requests import SANDBOX_MAX
 from jedi.taskbuffer.db.engine import at_once
 from jedi_panda.api.calls import ROOT, Asking, CallArguments, answered, panda_call, stranger
 from jedi_panda.api.envelope import PandaReply

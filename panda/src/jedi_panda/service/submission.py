@@ -14,10 +14,11 @@ from sqlalchemy import Connection
 from jedi.core.errors import BadInput, Problem
 from jedi.core.knobs import Knobs
 from jedi.ddm.interface import DDM
-from jedi.service import collection, commands, tasks
-from jedi.service.examined import Document
-from jedi.service.sandbox import Uploaded
-from jedi.service.submission import Submitted
+from jedi.service.submission import collection
+from jedi.service.submission.examined import Document
+from jedi.service.submission.sandbox import Uploaded
+from jedi.service.submission.storing import Submitted
+from jedi.service.tasks import commanding, task_details
 from jedi.taskbuffer.tasks import new_tasks
 from jedi.taskbuffer.users import cache_files
 from jedi_panda import transformations
@@ -39,7 +40,7 @@ def submit(
     task = translate(task_parameters, knobs.prun.vo)
     document, problems = dict(task.document), list(task.problems)
     if parent_id is not None:
-        document["parentTaskName"] = tasks.get(tx, parent_id).task_name
+        document["parentTaskName"] = task_details.get(tx, parent_id).task_name
     files, unusable = _sandbox(tx, knobs, who, task)
     problems += unusable
     text = json.dumps(document)
@@ -63,7 +64,7 @@ def raise_attempts(tx: Connection, knobs: Knobs, who: str, jedi_task_id: int, in
     )
     most = (given or int(knobs.attempts.max_attempt)) + increase
     changed = {"parameters": {"maxAttempt": most}}
-    return commands.command(tx, who, jedi_task_id, "incexec", changed).command_id
+    return commanding.command(tx, who, jedi_task_id, "incexec", changed).command_id
 
 
 def _sandbox(
