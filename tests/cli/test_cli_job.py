@@ -24,11 +24,11 @@ from support.helpers import Run, script, unguard
 from support.job_rows import Made, make_jobs
 
 from jedi.agent.base import World
-from jedi.core.errors import Forbidden, NotFound
+from jedi.core.errors import NotFound
 from jedi.core.settings import caller
 from jedi.jobdispatcher.agent import Adder
 from jedi.model.jobs.wire import Beat, Report, Resources
-from jedi.service.jobs import job_details
+from jedi.service.jobs import job_details, job_verbs
 from jedi.service.system import check
 from jedi.service.tasks import why
 from jedi.taskbuffer.jobs import dispatch, transfers
@@ -266,13 +266,15 @@ def test_what_no_number_can_be_is_wrong_use(run: Run) -> None:
 
 def test_only_owners_and_operators(made: Made, engine: Engine) -> None:
     with engine.begin() as tx:
-        for command in (job_details.cancel, job_details.hold, job_details.release):
-            with pytest.raises(Forbidden, match="belongs to"):
-                command(tx, "eve", made.jobs, None)
+        for command in (job_verbs.cancel, job_verbs.hold, job_verbs.release):
+            for refused in command(call(tx, "eve"), made.jobs):
+                assert (refused.accepted, refused.error) == (False, "forbidden")
+                assert "belongs to" in refused.sentence
         users.PUT_USER.run(tx, user="olga", role="operator", gridpref=None, cap=None)
-        assert [job.hold_kind for job in job_details.hold(tx, "olga", made.jobs, None)] == (
-            ["user_request"] * 3
-        )
+        held = job_verbs.hold(call(tx, "olga"), made.jobs)
+        assert [one.job and one.job.hold_kind for one in held] == ["user_request"] * 3
+        [there, missing] = job_verbs.hold(call(tx, "olga"), [made.jobs[0], 0])
+        assert (there.accepted, missing.error) == (True, "not_found")
         with pytest.raises(NotFound):
             job_details.hold(tx, "olga", [made.jobs[0], 0], None)
 
