@@ -69,5 +69,11 @@ def test_the_map_for_newcomers_names_texts_that_exist() -> None:
     assert [(path, one) for path, one in rows if (ROOT / path).read_text().count(one) != 1] == []
 
 
+def test_readme_names_every_room() -> None:
+    text = (ROOT / "README.md").read_text()
+    rooms = sorted(path.parent.name for path in (ROOT / "jedi").glob("*/__init__.py"))
+    assert [room for room in rooms if f"`jedi/{room}/`" not in text] == []
+
+
 def test_readme_leads_to_the_map() -> None:
     assert "CONTRIBUTING.md#where-to-change-what" in (ROOT / "README.md").read_text()
