@@ -233,6 +233,17 @@ def test_a_large_task_is_cleaned_part_by_part(
         assert purging.of_task(tx, done).leaving == 2
 
 
+def test_short_pages_of_gone_outputs_take_two_statements(world: World, done: int) -> None:
+    """Not one for each file."""
+    purge(world, jobs_of(world, done))
+    assert dog(world) == Counts(purged=2, files=2)
+    sent: list[str] = []
+    with world.engine.begin() as tx:
+        event.listen(tx, "before_cursor_execute", lambda *given: sent.append(given[2]))
+        assert task_details.outputs(call(tx), done, limit=1) == []
+    assert len(sent) == 2
+
+
 def test_outputs_wait_for_who_reads_them(world: World, done: int) -> None:
     clean(world, done)
     reader = task(world, "reader", "a:first")

@@ -279,12 +279,13 @@ def outputs(
     the id of the last file of the page before."""
     query = FileQuery(["output", "log"] if logs else ["output"], ["finished"])
     there: list[FileSummary] = []
+    rows = limit
     while True:
-        found = files(call, jedi_task_id, query, after=after, limit=limit)
+        found = files(call, jedi_task_id, query, after=after, limit=rows)
         there += [file for file in found if not file.gone]
-        if len(found) < limit or len(there) >= limit:
+        if len(found) < rows or len(there) >= limit:
             return there[:limit]
-        after = found[-1].file_id
+        after, rows = found[-1].file_id, PAGE_ROWS  # else one statement for each file that is gone
 
 
 def kept(
