@@ -266,6 +266,23 @@ def test_kept_jobs_get_the_room_of_ended_ones_soon(world: World) -> None:
     assert run(world, "cap_room") == Counts()
 
 
+def test_jobs_of_paused_tasks_are_kept_by_no_cap(world: World) -> None:
+    """They are throttled for as long as their task is paused: the look of 5 s, which counts all
+    jobs, is not for them."""
+    found = put(world, 0, 2)
+    with world.engine.begin() as tx:
+        unguard(tx)
+        tx.execute(text("UPDATE jedi_tasks SET status = 'paused'"))
+        moves = [JobMove(job, "throttled", "task_paused", "r") for job in found]
+        jobs.move_jobs(tx, moves, "test", ["activated"])
+        assert not capping.ANY_KEPT.value(tx)
+    knob(world, "caps.user_jobs", "1")
+    put(world, 1, 1, user="bert")
+    assert run(world, "caps") == Counts(throttled=1)
+    with world.engine.begin() as tx:
+        assert capping.ANY_KEPT.value(tx)
+
+
 def test_a_task_that_goes_on_is_charged(world: World) -> None:
     """Three jobs may run. While a task of three is paused another one's three may start."""
     knob(world, "caps.user_jobs", "3")

@@ -24,11 +24,19 @@ _COUNTED = f"""
 j.postprocessed_at IS NULL AND j.status IN ({JOB_AT_SITE}, 'activated', 'throttled')
   AND j.prodsourcelabel <> ALL(:production) AND j.kind NOT IN ('merge', 'es_merge')
 """
+# Jobs of paused tasks are throttled, too, for as long as a week: no room lets them go on.
 ANY_KEPT = returns(bool)("""
 -- True if a cap keeps jobs from pilots.
-SELECT coalesce(sum(jobs), 0) > 0
-FROM (SELECT status, jobs FROM job_stats UNION ALL SELECT status, jobs FROM job_stats_delta) s
-WHERE status = 'throttled'
+SELECT s.jobs > 0 AND s.jobs > (
+  SELECT coalesce(sum(k.jobs), 0) FROM jedi_tasks t, LATERAL (
+    SELECT count(*) AS jobs FROM jedi_jobs j
+    WHERE j.jeditaskid = t.jeditaskid AND j.postprocessed_at IS NULL
+      AND j.status = 'throttled' OFFSET 0) k
+  WHERE t.status = 'paused')
+FROM (
+  SELECT coalesce(sum(jobs), 0) AS jobs
+  FROM (SELECT status, jobs FROM job_stats UNION ALL SELECT status, jobs FROM job_stats_delta) d
+  WHERE status = 'throttled') s
 """)
 _HELD = returns(tuple[int, str])("""
 SELECT j.pandaid, j.status
