@@ -35,9 +35,10 @@ class Service:
 
 
 def add_wires(service: Service) -> None:
-    """Add the routes of all installed wires; the log names one that can't be used."""
+    """Add the routes of all installed wires; the log names a part that can't be used."""
+    for part in (*extensions("jedi.operations"), *extensions("jedi.wires")):
+        if part.trouble:
+            service.world.log.error("wire unusable", wire=part.name, reason=part.trouble)
     for wire in extensions("jedi.wires"):
-        if wire.trouble:
-            service.world.log.error("wire unusable", wire=wire.name, reason=wire.trouble)
-        else:
+        if not wire.trouble:
             wire.part(service)

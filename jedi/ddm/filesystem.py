@@ -63,11 +63,14 @@ class FileSystemDDM(Directories):
         is_open = any(self.dataset(one).state == "open" for one in names)
         return Growth("open" if is_open else "closed", version)
 
-    def find(self, pattern: str) -> list[tuple[str, OpenOrClosed | None]]:
+    def find(
+        self, pattern: str, after: str = "", limit: int | None = None
+    ) -> list[tuple[str, OpenOrClosed | None]]:
         plain = pattern.replace("[", "[[]").replace("?", "[?]")
         fits = re.compile(fnmatch.translate(plain))  # in linear time, however many stars
         there = {name for storage in self._storages.values() for name in storage.datasets()}
-        return [(name, self._state(name)) for name in sorted(there) if fits.fullmatch(name)]
+        names = sorted(name for name in there if name > after and fits.fullmatch(name))
+        return [(name, self._state(name)) for name in names[:limit]]
 
     def _state(self, name: str) -> OpenOrClosed | None:
         try:

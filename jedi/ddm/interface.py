@@ -131,9 +131,11 @@ class DDM(Protocol):
         """The state of a dataset, with its members'. If it is closed, and equal before and after
         `list_files`, the list is complete."""
 
-    def find(self, pattern: str) -> list[tuple[str, OpenOrClosed | None]]:
-        """The names of datasets and containers that fit, sorted, with their states (None: the notes
-        beside the files can't be read); `*` stands for anything."""
+    def find(
+        self, pattern: str, after: str = "", limit: int | None = None
+    ) -> list[tuple[str, OpenOrClosed | None]]:
+        """The first names of datasets and containers that fit, behind `after`, sorted, with their
+        states (None: the notes beside the files can't be read); `*` stands for anything."""
 
     def constituents(self, name: str) -> list[str]:
         """The plain datasets below a container, in order, each once; a plain one is itself."""

@@ -72,9 +72,11 @@ class SqlCatalogueDDM(Directories):
         is_open = any(one.state == "open" for one in known.values())
         return Growth("open" if is_open else "closed")
 
-    def find(self, pattern: str) -> list[tuple[str, OpenOrClosed | None]]:
+    def find(
+        self, pattern: str, after: str = "", limit: int | None = None
+    ) -> list[tuple[str, OpenOrClosed | None]]:
         with self._engine.begin() as tx:
-            return [(row.name, row.state) for row in catalogue.find_datasets(tx, pattern)]
+            return [(row.name, row.state) for row in catalogue.find(tx, pattern, after, limit)]
 
     def constituents(self, name: str) -> list[str]:
         with self._engine.begin() as tx:

@@ -9,12 +9,18 @@ from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
+from structlog.testing import capture_logs
 
 from jedi.agent.base import World
 from jedi.core.extensions import extensions, installed
 from jedi.server.app import create_app
 
-BROKEN = "[jedi.wires]\nbroken = no_such_module:add\nwrong = jedi.core.clock:no_such_name\n"
+BROKEN = """[jedi.wires]
+broken = no_such_module:add
+wrong = jedi.core.clock:no_such_name
+[jedi.operations]
+sick = no_such_module
+"""
 
 
 @pytest.fixture
@@ -46,7 +52,11 @@ def test_a_wire_that_is_broken_stops_nobody(more: Path, world: World) -> None:
     assert found["broken"] == "ModuleNotFoundError: No module named 'no_such_module'"
     assert found["wrong"].startswith("AttributeError: ")
     assert installed("jedi.wires")["broken"] == "site-wires 1.2"
-    app = TestClient(create_app(world))
+    with capture_logs() as log:
+        app = TestClient(create_app(world))
+    assert {one["wire"] for one in log if one["event"] == "wire unusable"} == {
+        *("broken", "wrong", "sick"),
+    }
     assert app.get("/health").status_code == 200
     assert app.get("/api/v1/system/is_alive").status_code == 403
 

@@ -69,6 +69,7 @@ class TestConformance:
         assert [name for name, _ in ddm.find("s:a*")] == ["s:a.b", "s:a_b"]
         assert [name for name, _ in ddm.find("*:a_b")] == ["s:a_b"]
         assert [name for name, _ in ddm.find("s:a.b")] == ["s:a.b"]
+        assert ddm.find("*", "s:a.b", 2) == ddm.find("*")[1:3]
         assert ddm.find("%") == ddm.find("s:a") == []
 
     def test_a_dataset_lives(self, ddm: DDM) -> None:

@@ -58,8 +58,7 @@ def find_datasets(
 ) -> list[NamedDataset]:
     """List the datasets and containers that match a pattern, by name; `*` stands for anything.
     `after`: the last name of the page before."""
-    found = sorted(one for one in call.ddm.find(pattern) if one[0] > (after or ""))
-    return [NamedDataset(name, state) for name, state in found[:limit]]
+    return [NamedDataset(*found) for found in call.ddm.find(pattern, after or "", limit)]
 
 
 def show_dataset(ddm: DDM, name: str) -> DatasetDetails:

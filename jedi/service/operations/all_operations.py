@@ -63,7 +63,6 @@ MODULES = (
     roles,
     sessions,
     tokens,
-    submission_requests,
     cleaning,
     priority_change,
     recovering,

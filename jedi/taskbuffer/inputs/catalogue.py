@@ -81,13 +81,14 @@ class FoundDataset(NamedTuple):
 
 
 _FIND_DATASETS = returns(FoundDataset)("""
-SELECT name, state FROM ddm_datasets WHERE name LIKE :name ORDER BY name COLLATE "C"
+SELECT name, state FROM ddm_datasets WHERE name LIKE :name AND name COLLATE "C" > :after
+ORDER BY name COLLATE "C" LIMIT :limit
 """)
 
 
-def find_datasets(tx: Connection, pattern: str) -> list[FoundDataset]:
-    """Datasets by name, of which `*` stands for anything."""
-    return _FIND_DATASETS.rows(tx, name=like(pattern))
+def find(tx: Connection, pattern: str, after: str, limit: int | None) -> list[FoundDataset]:
+    """The first datasets behind a name, by names of which `*` stands for anything."""
+    return _FIND_DATASETS.rows(tx, name=like(pattern), after=after, limit=limit)
 
 
 _PUT_DATASET = changes("""
