@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Literal
 
 import pytest
@@ -12,10 +11,11 @@ from support.plans import handled
 
 from jedi.agent.base import World
 from jedi.model.jobs.wire import Beat, Report, Resources
-from jedi.taskbuffer.db.engine import fetched, value
+from jedi.taskbuffer.db import statement
+from jedi.taskbuffer.db.engine import value
 from jedi.taskbuffer.ends import job_ends
 from jedi.taskbuffer.ends.job_ends import JobEnd
-from jedi.taskbuffer.jobs import dispatch, jobs, merging
+from jedi.taskbuffer.jobs import dispatch
 
 JOBS = 300
 
@@ -26,23 +26,18 @@ def explain(engine: Engine, patch: pytest.MonkeyPatch) -> dict[str, tuple[float,
     no index is compared each with each. (A bad estimate is enough for such a plan.)"""
     dearest: dict[str, tuple[float, str]] = {}
 
-    def note(_connection: Any, cursor: Any, statement: str, values: Any, *_: Any) -> None:
+    def note(_connection: Any, cursor: Any, sql: str, values: Any, *_: Any) -> None:
         with cursor.connection.transaction(force_rollback=True), cursor.connection.cursor() as own:
             own.execute("SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off")
-            own.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", values)
-            dearest[statement] = max(handled(own.fetchone()[0][0]["Plan"]))
+            own.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}", values)
+            dearest[sql] = max(handled(own.fetchone()[0][0]["Plan"]))
 
-    def noting(run: Callable[..., Any]) -> Callable[..., Any]:
-        def by_psycopg(tx: Connection, statement: str, values: Any) -> Any:
-            note(None, tx.connection.cursor(), statement, values)
-            return run(tx, statement, values)
-
-        return by_psycopg
+    def by_psycopg(tx: Connection, sql: str, values: Any) -> Any:
+        note(None, tx.connection.cursor(), sql, values)
+        return value(tx, sql, values)
 
     event.listen(engine, "before_cursor_execute", note)
-    for module in (dispatch, job_ends, jobs, merging):
-        for run in (value, fetched):
-            patch.setattr(module, run.__name__, noting(run), raising=False)
+    patch.setattr(statement, "value", by_psycopg)
     return dearest
 
 
@@ -66,5 +61,5 @@ def test_nothing_is_joined_each_with_each(world: World, monkeypatch: pytest.Monk
         ends = [JobEnd(job.panda_id, "finished", "x", "x") for job in held]
         assert len(job_ends.end_jobs(tx, ends, "me")) == JOBS
     assert len(dearest) >= 8
-    for statement, (rows, node) in dearest.items():
-        assert rows < JOBS * JOBS / 10, f"{node}: {rows:,.0f} rows in {statement}"
+    for sql, (rows, node) in dearest.items():
+        assert rows < JOBS * JOBS / 10, f"{node}: {rows:,.0f} rows in {sql}"
