@@ -176,6 +176,7 @@ def _prepare(world: World, address: str) -> dict[str, dict[str, str]]:
     put_file_dataset(world, MADE, {"one": b"1"}, "SITE_A_DATADISK")
     with world.engine.begin() as tx:
         knobs.put(tx, "api.listen", address, "olga")
+        knobs.put(tx, "api.wrong_tokens_per_s", 0.0, "olga")  # a fast machine asks with many
         users.PUT_USER.run(tx, user="paul", role="production", gridpref=None, cap=None)
         users.PUT_USER.run(tx, user="olga", role="operator", gridpref=None, cap=None)
         tx.execute(
