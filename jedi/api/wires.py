@@ -1,7 +1,7 @@
 """Wires of other systems: routes that other distributions add to the service.
 
 Such a distribution declares a function `add(service: Service)` as an entry point of `jedi.wires`.
-Those who ask by its routes are held to the same rules: by the doors of operations and of pilots.
+The doors of operations and of pilots hold callers of its routes to the same rules.
 """
 
 from __future__ import annotations

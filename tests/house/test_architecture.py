@@ -98,7 +98,7 @@ def violations(path: str, source: str, package: str = "jedi") -> list[str]:
 
 
 def broken_rules(place: str, file: str, name: str, package: str, drawer: str) -> Iterator[str]:
-    """What is wrong with `name` in a file of `place`, or of this drawer of taskbuffer."""
+    """The fault of `name` in a file of `place`, or of this drawer of taskbuffer."""
     top, used, *rest = [*name.split("."), ""]
     ours = used if top == package else ""
     other = top not in {package, *sys.stdlib_module_names}

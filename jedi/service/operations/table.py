@@ -334,7 +334,7 @@ def operation(
     **traits: Unpack[Traits],
 ) -> Callable[[_F], _F]:
     """Enter a function into the table. GET reads; all other methods change something, unless it is
-    a question. Whoever calls the function itself passes the policy as well."""
+    a question. Direct calls of the function pass the policy, too."""
 
     def enter(run: _F) -> _F:
         if name in TABLE:

@@ -32,8 +32,8 @@ class ServedSite(NamedTuple):
 
 SERVE = returns(ServedSite)("""
 -- Lock the sites that a submitter looks after, to the transaction's end, and note that they are.
--- Sites that somebody else has locked are left out. What is read of a site's pilots after this
--- holds until the commit, so two submitters never fill the same slots.
+-- Sites under another lock are left out. A site's pilots as read after this hold until the
+-- commit, so two submitters never fill the same slots.
 WITH l AS (
   SELECT site, capability, corecount, greatest(maxrss, 0) AS maxrss,
     greatest(maxwdir, 0) AS maxwdir, greatest(maxtime, 0) AS maxtime, submitter, queue, batch,
